@@ -1,0 +1,1 @@
+//! The mount: the only place that knows FUSE.

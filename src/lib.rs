@@ -1,0 +1,35 @@
+//! Mounts a person's coding-agent sessions as a read-only file system.
+//!
+//! Data flows one way, and each module is one stop on it; an arrow points only forwards:
+//!
+//! ```text
+//! files on disk ─▶ store ─▶ transcript ─▶ session ─▶ artefact │ telemetry ─▶ tree ─▶ fuse │ export │ cat
+//! ```
+//!
+//! | module | what it owns | what it must not know |
+//! | --- | --- | --- |
+//! | [`store`] | where sessions lie: sources, discovery, fingerprints, safe read-only opening | what a line means |
+//! | [`transcript`] | harness lines to typed threads: tolerant line reader, blocks, turns, usage | sub-agents' places, Markdown |
+//! | [`session`] | one whole session out of its parts: spawn and join, totals, completeness | Markdown, FUSE |
+//! | [`artefact`] | Markdown: containment first, then the document | files, FUSE |
+//! | [`telemetry`] | the JSON file and its schema | Markdown, FUSE |
+//! | [`tree`] | the virtual tree: names, nodes, content with its exact size and version; caches | FUSE types |
+//! | [`fuse`] | the only place that imports `fuser`: inodes, replies, mount and unmount | what a session is |
+//! | [`cli`] | one file a command | |
+//!
+//! Invariants that hold everywhere:
+//!
+//! - Nothing is ever written to a source, and no path that content names is followed.
+//! - A bad byte costs its line, a bad file costs itself, a bad session costs itself; each is counted and said.
+//! - Every byte that came from a participant leaves this crate in its display form (module
+//!   [`transcript::text`]) and, in Markdown, inside a fence or a code span (module [`artefact::contain`]).
+//! - Content is a value: an immutable buffer with its length and the version of what it was made from.
+
+pub mod artefact;
+pub mod cli;
+pub mod fuse;
+pub mod session;
+pub mod store;
+pub mod telemetry;
+pub mod transcript;
+pub mod tree;

@@ -1,0 +1,3 @@
+//! The program: parse, run, print one error line, exit.
+
+fn main() {}
