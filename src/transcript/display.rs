@@ -5,7 +5,7 @@
 //! `spec/artefact.md`, "Containment", is the source of the rules.
 
 pub mod paths;
-mod pieces;
+pub(crate) mod pieces;
 
 use super::text::Raw;
 use pieces::{Piece, Pieces};
@@ -154,6 +154,7 @@ fn shown_piece(piece: &Piece<'_>, out: &mut Vec<u8>, counts: &mut Shown) -> usiz
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::transcript::text::Form;

@@ -7,7 +7,7 @@ use crate::transcript::text::{Escape, Form, Raw};
 
 /// One piece of a display form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// Text that is shown as it stands.
     Run(&'a str),
     /// A decoded character that is shown as it is.
@@ -22,7 +22,7 @@ pub(super) enum Piece<'a> {
 
 impl Piece<'_> {
     /// Its length in bytes as shown.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Piece::Run(run) => run.len(),
             Piece::Char(c) => c.len_utf8(),
@@ -34,12 +34,12 @@ impl Piece<'_> {
     }
 
     /// Whether it is a line break of its own; a run may hold others.
-    pub(super) fn is_line_feed(&self) -> bool {
+    pub(crate) fn is_line_feed(&self) -> bool {
         matches!(self, Piece::Char('\n') | Piece::CrLf)
     }
 
     /// Appends it as shown.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Piece::Run(run) => out.extend_from_slice(run.as_bytes()),
             Piece::Char(c) if c.is_ascii() => out.push(*c as u8),
@@ -59,7 +59,7 @@ impl Piece<'_> {
 }
 
 /// Cuts a stored text into pieces, decoding JSON escapes where it is the inside of a JSON string.
-pub(super) struct Pieces<'a> {
+pub(crate) struct Pieces<'a> {
     /// Valid UTF-8 that is still to be cut.
     valid: &'a str,
     /// Bytes after `valid`; not empty only if they begin with something that is no UTF-8.
@@ -73,7 +73,7 @@ pub(super) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    pub(super) fn of(raw: Raw<'a>) -> Self {
+    pub(crate) fn of(raw: Raw<'a>) -> Self {
         let mut pieces = Self {
             valid: "",
             rest: raw.bytes,
@@ -240,7 +240,7 @@ fn next_stop(bytes: &[u8], mut at: usize, stops: &[bool; 256]) -> usize {
 fn suspects(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
-    let backslash = word ^ (b'\\' as u64 * ONES);
+    let backslash = word ^ (u64::from(b'\\') * ONES);
     let controls = word.wrapping_sub(0x20 * ONES) & !word;
     let backslashes = backslash.wrapping_sub(ONES) & !backslash;
     let delete = word.wrapping_add(ONES);
