@@ -35,6 +35,10 @@ pub struct Page {
     shown: Shown,
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a line is a tuple of values, which reads better without an ampersand before it"
+)]
 impl Page {
     /// A page that has room for this many bytes before it must grow.
     pub fn with_capacity(bytes: usize) -> Self {
