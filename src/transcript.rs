@@ -6,6 +6,7 @@
 
 pub mod display;
 pub mod json;
+pub mod lines;
 pub mod text;
 pub mod thread;
 
