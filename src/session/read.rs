@@ -119,7 +119,7 @@ pub(super) fn read(session: &SessionFiles) -> Files {
             Err(error) => {
                 buffers.push(Arc::default());
                 files.main_unreadable |= agent.is_none();
-                unused(&mut files, file, &reason(&error));
+                unused(&mut files, file, &error.reason());
             }
         }
     }
@@ -133,7 +133,7 @@ fn read_sidecar(files: &mut Files, agent: &str, file: &SourceFile) {
     }
     let bytes = match store::read(&file.path, file.fingerprint.size) {
         Ok(bytes) => bytes,
-        Err(error) => return unused(files, file, &reason(&error)),
+        Err(error) => return unused(files, file, &error.reason()),
     };
     let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(&bytes) else {
         return unused(files, file, "not a JSON object");
@@ -158,15 +158,6 @@ fn unused(files: &mut Files, file: &SourceFile, why: &str) {
         source: file.base_name(),
         why: why.to_owned(),
     });
-}
-
-/// Why a file could not be read, without its path: documents name no place of this machine.
-fn reason(error: &store::StoreError) -> String {
-    match error {
-        store::StoreError::Io { doing, source, .. } => format!("cannot {doing}: {source}"),
-        #[allow(unreachable_patterns, reason = "the enum may grow")]
-        _ => "cannot be read".to_owned(),
-    }
 }
 
 /// Names in order, the second and later of an equal name with an ordinal behind.
