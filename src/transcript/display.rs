@@ -16,3 +16,16 @@ pub struct Shown {
     /// Bytes that are not shown, of the display form.
     pub bytes_cut: u64,
 }
+
+/// One line of text for a terminal or a table: control and formatting characters as `\u{…}`.
+pub fn line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
