@@ -5,6 +5,8 @@
 //! lines of one thread into [`Turn`]s and [`Response`]s. Nothing here copies text: a [`Text`] names the bytes where they stand.
 
 pub mod display;
+pub mod json;
+pub mod lines;
 pub mod text;
 pub mod thread;
 
