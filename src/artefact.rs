@@ -1,5 +1,7 @@
 //! The whole session as one Markdown document, nothing of which a participant can forge.
 
+pub mod contain;
+
 use crate::session::{Session, ThreadIndex, TurnIndex};
 pub use crate::transcript::display::Shown;
 use std::ops::Range;
