@@ -7,7 +7,9 @@ mod demo;
 mod failure;
 mod log;
 mod output;
+mod reconstruct;
 mod schema;
+mod sources;
 
 pub use failure::Failure;
 pub use output::Paint;
@@ -66,6 +68,8 @@ impl Common {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a session's artefact and telemetry as two files
+    Reconstruct(reconstruct::Args),
     /// Write a small sample store
     Demo(demo::Args),
     /// Print the schema of a format
@@ -76,6 +80,7 @@ pub enum Command {
 pub fn run(cli: Cli) -> Result<(), Failure> {
     log::start(cli.common);
     match cli.command {
+        Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
     }

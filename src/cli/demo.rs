@@ -119,7 +119,7 @@ fn write(sample: &Sample, path: &Path) -> Result<(), Failure> {
             .create(folder)
             .map_err(failed)?;
     }
-    output::write_file(path, sample.text.as_bytes())?;
+    output::write_file(path, &[sample.text.as_bytes()])?;
     std::fs::File::options()
         .append(true)
         .open(path)

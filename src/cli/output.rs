@@ -21,18 +21,18 @@ pub(super) fn print(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file of mode 0600 that is whole or not there: to a temporary file beside it, then renamed over it.
+/// Writes a file of mode 0600, its content given in parts, that is whole or not there: to a temporary file beside it, then renamed over it.
 ///
 /// An interrupt waits until it is done, so that nothing half-written stays.
-pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    uninterrupted(|| try_write_file(path, bytes)).map_err(|error| {
+pub(super) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), Failure> {
+    uninterrupted(|| try_write_file(path, parts)).map_err(|error| {
         Failure::new(format!("cannot write {}", path.display()))
             .because(error)
-            .hint("choose a folder that you may write to with -o DIR")
+            .hint("look at the permissions of its folder and the space left, or choose another folder")
     })
 }
 
-fn try_write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+fn try_write_file(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -41,7 +41,9 @@ fn try_write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         .prefix(".sessionfs-")
         .permissions(std::fs::Permissions::from_mode(0o600))
         .tempfile_in(folder)?;
-    file.write_all(bytes)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
     file.persist(path)?;
     Ok(())
 }
@@ -141,8 +143,8 @@ mod tests {
     fn a_file_is_replaced_whole_and_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        write_file(&path, b"one").unwrap();
-        write_file(&path, b"two").unwrap();
+        write_file(&path, &[b"on", b"e"]).unwrap();
+        write_file(&path, &[b"two"]).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

@@ -49,7 +49,12 @@ impl<'a> Scanner<'a> {
     /// A scanner over this range of the buffer.
     pub fn new(buffer: &'a [u8], range: Range<usize>) -> Self {
         let end = range.end.min(buffer.len());
-        Self { buffer, at: range.start.min(end), end, owed: Vec::new() }
+        Self {
+            buffer,
+            at: range.start.min(end),
+            end,
+            owed: Vec::new(),
+        }
     }
 
     /// Starts anew on another range, which saves the allocation.
@@ -102,7 +107,10 @@ impl<'a> Scanner<'a> {
         let range = self.string()?;
         self.space();
         self.expect(b':')?;
-        let raw = Raw { bytes: &self.buffer[range], form: super::text::Form::JsonString };
+        let raw = Raw {
+            bytes: &self.buffer[range],
+            form: super::text::Form::JsonString,
+        };
         Ok(Some(raw.decode()))
     }
 
@@ -167,7 +175,9 @@ impl<'a> Scanner<'a> {
             }
             // A value has ended: close what ends with it, or step to the next one.
             loop {
-                let Some(&close) = self.owed.last() else { return Ok(start..self.at) };
+                let Some(&close) = self.owed.last() else {
+                    return Ok(start..self.at);
+                };
                 self.space();
                 match self.peek() {
                     Some(b',') => {
@@ -239,7 +249,11 @@ impl<'a> Scanner<'a> {
     }
 
     fn peek(&self) -> Option<u8> {
-        if self.at < self.end { Some(self.buffer[self.at]) } else { None }
+        if self.at < self.end {
+            Some(self.buffer[self.at])
+        } else {
+            None
+        }
     }
 
     fn expect(&mut self, byte: u8) -> Scan<()> {
@@ -333,7 +347,10 @@ mod tests {
         Ok(match scanner.kind()? {
             Kind::String => {
                 let range = scanner.string()?;
-                let raw = Raw { bytes: scanner.bytes(&range), form: super::super::text::Form::JsonString };
+                let raw = Raw {
+                    bytes: scanner.bytes(&range),
+                    form: super::super::text::Form::JsonString,
+                };
                 raw.to_text().into()
             }
             Kind::Object => {

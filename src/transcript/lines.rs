@@ -62,14 +62,30 @@ const SALVAGE_BUDGET: usize = 16;
 pub fn records(buffer: &[u8], source: u32, mut each: impl FnMut(Record) -> Reading) -> Found {
     let mut found = Found::default();
     let mut scanner = Scanner::new(buffer, 0..0);
-    let mut start = if buffer.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+    let mut start = if buffer.starts_with(b"\xEF\xBB\xBF") {
+        3
+    } else {
+        0
+    };
     while start < buffer.len() {
         let feed = memchr::memchr(b'\n', &buffer[start..]);
         let end = feed.map_or(buffer.len(), |i| start + i);
         found.lines += 1;
-        let line = Line { number: found.lines, offset: start, range: trim(buffer, start..end) };
+        let line = Line {
+            number: found.lines,
+            offset: start,
+            range: trim(buffer, start..end),
+        };
         if !line.range.is_empty() {
-            read_line(buffer, &mut scanner, &line, feed.is_some(), source, &mut found, &mut each);
+            read_line(
+                buffer,
+                &mut scanner,
+                &line,
+                feed.is_some(),
+                source,
+                &mut found,
+                &mut each,
+            );
         }
         start = end + 1;
     }
@@ -92,10 +108,20 @@ fn read_line(
     each: &mut impl FnMut(Record) -> Reading,
 ) {
     if line.range.len() > u32::MAX as usize {
-        found.damage.push(Damage { source, line: line.number, offset: line.offset as u64, why: TOO_LONG, recovered: false });
+        found.damage.push(Damage {
+            source,
+            line: line.number,
+            offset: line.offset as u64,
+            why: TOO_LONG,
+            recovered: false,
+        });
         return;
     }
-    let record = Record { line: line.number, range: line.range.clone(), salvaged: false };
+    let record = Record {
+        line: line.number,
+        range: line.range.clone(),
+        salvaged: false,
+    };
     if each(record) != Reading::Malformed {
         return;
     }
@@ -104,7 +130,13 @@ fn read_line(
         return;
     }
     let (why, recovered) = salvage(buffer, scanner, line, each);
-    found.damage.push(Damage { source, line: line.number, offset: line.offset as u64, why, recovered });
+    found.damage.push(Damage {
+        source,
+        line: line.number,
+        offset: line.offset as u64,
+        why,
+        recovered,
+    });
 }
 
 /// Finds the whole records of a line that is not exactly one. Says what is wrong with it, and whether a record was recovered.
@@ -118,16 +150,31 @@ fn salvage(
     if without_nuls.is_empty() {
         return (ONLY_NULS, false);
     }
-    let mut read = |range| each(Record { line: line.number, range, salvaged: true }) == Reading::Read;
+    let mut read = |range| {
+        each(Record {
+            line: line.number,
+            range,
+            salvaged: true,
+        }) == Reading::Read
+    };
     let whole = without_nuls == line.range;
     let range = without_nuls;
     if let Some(pieces) = glued(scanner, range.clone()) {
-        let why = if whole || pieces.len() > 1 { GLUED } else { NULS };
-        let recovered = pieces.into_iter().fold(false, |any, piece| read(piece) | any);
+        let why = if whole || pieces.len() > 1 {
+            GLUED
+        } else {
+            NULS
+        };
+        let recovered = pieces
+            .into_iter()
+            .fold(false, |any, piece| read(piece) | any);
         return (why, recovered);
     }
     let mut budget = range.len().saturating_mul(SALVAGE_BUDGET);
-    for begin in record_starts(&buffer[range.clone()]).map(|i| range.start + i).filter(|&i| i > range.start) {
+    for begin in record_starts(&buffer[range.clone()])
+        .map(|i| range.start + i)
+        .filter(|&i| i > range.start)
+    {
         let Some(pieces) = glued(scanner, begin..range.end) else {
             // What was read before the scanner gave up is what this attempt cost.
             budget = budget.saturating_sub(scanner.offset().saturating_sub(begin).max(1));
@@ -136,7 +183,10 @@ fn salvage(
             }
             continue;
         };
-        if pieces.into_iter().fold(false, |any, piece| read(piece) | any) {
+        if pieces
+            .into_iter()
+            .fold(false, |any, piece| read(piece) | any)
+        {
             return (CUT, true);
         }
     }
@@ -160,8 +210,9 @@ fn glued(scanner: &mut Scanner<'_>, range: Range<usize>) -> Option<Vec<Range<usi
 
 /// Where a record may begin: harnesses write `type` or `parentUuid` first.
 fn record_starts(line: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    memchr::memmem::find_iter(line, b"{\"")
-        .filter(|&i| line[i..].starts_with(b"{\"type\"") || line[i..].starts_with(b"{\"parentUuid\""))
+    memchr::memmem::find_iter(line, b"{\"").filter(|&i| {
+        line[i..].starts_with(b"{\"type\"") || line[i..].starts_with(b"{\"parentUuid\"")
+    })
 }
 
 fn trim(buffer: &[u8], range: Range<usize>) -> Range<usize> {
@@ -243,7 +294,11 @@ mod tests {
 
     #[test]
     fn a_record_cut_by_the_next_gives_the_next() {
-        for cut in [r#"{"type":"user","uuid":"u1","mess"#, r#"{"parentUuid":"80d"#, r#"{"type":"user","message":{"content":[{"ty"#] {
+        for cut in [
+            r#"{"type":"user","uuid":"u1","mess"#,
+            r#"{"parentUuid":"80d"#,
+            r#"{"type":"user","message":{"content":[{"ty"#,
+        ] {
             let (list, found) = read(format!("{cut}{B}\n{A}\n").as_bytes());
             assert_eq!(texts(&list), [B, A], "{cut}");
             assert_eq!(fault(&found), (1, 0, CUT, true), "{cut}");
@@ -254,16 +309,32 @@ mod tests {
     fn nul_runs_cost_nothing_but_themselves() {
         let (list, found) = read(format!("\0\0\0{A}\n{B}\0\0\n\0\0\n").as_bytes());
         assert_eq!(texts(&list), [A, B]);
-        let whys: Vec<_> = found.damage.iter().map(|d| (d.line, d.why, d.recovered)).collect();
-        assert_eq!(whys, [(1, NULS, true), (2, NULS, true), (3, ONLY_NULS, false)]);
+        let whys: Vec<_> = found
+            .damage
+            .iter()
+            .map(|d| (d.line, d.why, d.recovered))
+            .collect();
+        assert_eq!(
+            whys,
+            [(1, NULS, true), (2, NULS, true), (3, ONLY_NULS, false)]
+        );
     }
 
     #[test]
     fn what_is_no_record_is_said() {
-        let (list, found) = read(format!("// note\n[1,2]\n\"text\"\n{{\"type\":1\n{A}\n").as_bytes());
+        let (list, found) =
+            read(format!("// note\n[1,2]\n\"text\"\n{{\"type\":1\n{A}\n").as_bytes());
         assert_eq!(texts(&list), [A]);
         let whys: Vec<_> = found.damage.iter().map(|d| (d.why, d.recovered)).collect();
-        assert_eq!(whys, [(NO_OBJECT, false), (NO_OBJECT, false), (NO_OBJECT, false), (MALFORMED, false)]);
+        assert_eq!(
+            whys,
+            [
+                (NO_OBJECT, false),
+                (NO_OBJECT, false),
+                (NO_OBJECT, false),
+                (MALFORMED, false)
+            ]
+        );
     }
 
     #[test]
