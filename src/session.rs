@@ -3,9 +3,17 @@
 //! [`Session`] is what every derived file is made from: the main thread and each agent's, where each was spawned and where
 //! its result came back, what it all used, and what is not known. It knows neither Markdown nor FUSE, and holds no path but base names.
 
+mod account;
+mod assemble;
+mod link;
+mod open;
+mod read;
+
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use open::open;
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]
@@ -198,6 +206,8 @@ pub enum ServiceKind {
     PromptSuggestion,
     /// A run that only warms a cache.
     WarmUp,
+    /// A copy of a thread with work behind it of which nothing says what it is.
+    Copy,
 }
 
 impl ServiceKind {
@@ -208,6 +218,7 @@ impl ServiceKind {
             Self::SideQuestion => "side-question",
             Self::PromptSuggestion => "prompt-suggestion",
             Self::WarmUp => "warm-up",
+            Self::Copy => "copy",
         }
     }
 }
@@ -390,23 +401,5 @@ impl MainThread {
             Self::Missing => "missing",
             Self::Unreadable => "unreadable",
         }
-    }
-}
-
-/// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read is a fact in [`Completeness`].
-pub fn open(files: &crate::store::SessionFiles) -> Session {
-    Session {
-        id: files.id.clone(),
-        harness: "claude-code",
-        versions: Vec::new(),
-        project: None,
-        title: None,
-        buffers: Buffers::default(),
-        sources: Vec::new(),
-        threads: Vec::new(),
-        totals: Totals::default(),
-        agent_types: BTreeMap::new(),
-        span: Span::default(),
-        completeness: Completeness::default(),
     }
 }
