@@ -5,6 +5,7 @@
 
 mod demo;
 mod failure;
+mod list;
 mod log;
 mod output;
 mod reconstruct;
@@ -68,6 +69,8 @@ impl Common {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// List the sessions, newest first
+    List(list::Args),
     /// Write a session's artefact and telemetry as two files
     Reconstruct(reconstruct::Args),
     /// Write a small sample store
@@ -80,6 +83,7 @@ pub enum Command {
 pub fn run(cli: Cli) -> Result<(), Failure> {
     log::start(cli.common);
     match cli.command {
+        Command::List(args) => list::run(&args, cli.common.paint()),
         Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),

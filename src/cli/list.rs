@@ -43,30 +43,44 @@ struct Row {
     title: Option<String>,
     /// Whether only the two ends of the main thread were looked at, so that there may be a better title.
     title_from_a_bounded_look: bool,
-    first_prompt: Option<String>,
     agents: usize,
     bytes: u64,
+}
+
+impl Row {
+    fn when(&self) -> Option<Timestamp> {
+        self.started.or(self.changed)
+    }
 }
 
 /// Prints the sessions.
 pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let opened = args.sources.open()?;
     let mut rows: Vec<Row> = opened.sessions().iter().map(row).collect();
-    rows.sort_by(|a, b| b.changed.cmp(&a.changed).then_with(|| a.id.cmp(&b.id)));
+    rows.sort_by(|a, b| b.when().cmp(&a.when()).then_with(|| a.id.cmp(&b.id)));
+    if rows.is_empty() {
+        tracing::warn!("no sessions in these sources");
+    }
     let text = if args.json {
         let mut json = serde_json::to_string_pretty(&rows)
             .map_err(|error| Failure::new("cannot write the list as JSON").because(error))?;
         json.push('\n');
         json
     } else {
-        let width = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+        let width = terminal_size::terminal_size_of(std::io::stdout())
+            .map(|(width, _)| usize::from(width.0));
         table(&rows, width, paint)
     };
     output::print(text.as_bytes())
 }
 
 fn row(session: &SessionFiles) -> Row {
-    let files = || session.fragments.iter().flat_map(|fragment| &fragment.files);
+    let files = || {
+        session
+            .fragments
+            .iter()
+            .flat_map(|fragment| &fragment.files)
+    };
     let mut agents: Vec<&str> = files()
         .filter_map(|file| match &file.role {
             FileRole::Agent(id) => Some(id.as_str()),
@@ -86,36 +100,42 @@ fn row(session: &SessionFiles) -> Row {
         project: shown(glance.project),
         title: shown(glance.title),
         title_from_a_bounded_look: !glance.whole,
-        first_prompt: shown(glance.prompt),
         agents: agents.len(),
         bytes: files().map(|file| file.fingerprint.size).sum(),
     }
 }
 
-/// Looks at the main thread, or where its file is gone at an agent's, which has no prompt of the person.
+/// Looks at the main thread and, where that tells no time, at an agent's, which has no title of the session.
 fn look<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Glance {
-    let threads = files.filter(|file| matches!(file.role, FileRole::Main | FileRole::Agent(_)));
-    let Some(file) = threads.min_by_key(|file| file.role != FileRole::Main) else {
-        return Glance::default();
-    };
-    match glance(file) {
-        Ok(seen) if file.role == FileRole::Main => seen,
-        Ok(seen) => Glance {
-            title: None,
-            prompt: None,
-            ..seen
-        },
-        Err(error) => {
-            tracing::warn!("{error}");
-            Glance::default()
+    let mut seen = Glance::default();
+    let mut threads: Vec<&SourceFile> = files
+        .filter(|file| matches!(file.role, FileRole::Main | FileRole::Agent(_)))
+        .collect();
+    threads.sort_by_key(|file| file.role != FileRole::Main);
+    for file in threads.into_iter().take(MOST_LOOKS) {
+        match glance(file) {
+            Ok(main) if file.role == FileRole::Main => seen = main,
+            Ok(agent) => {
+                seen.started = agent.started;
+                seen.project = seen.project.or(agent.project);
+            }
+            Err(error) => tracing::warn!("{}", display::line(&error.to_string())),
+        }
+        if seen.started.is_some() {
+            break;
         }
     }
+    seen
 }
+
+/// Files of one session that are looked at for its row.
+const MOST_LOOKS: usize = 4;
 
 /// The rows as aligned columns. The title comes last and is cut where the terminal ends; without a terminal nothing is cut.
 fn table(rows: &[Row], width: Option<usize>, paint: Paint) -> String {
     let ids = short_ids(rows);
-    let mut cells: Vec<[String; 6]> = vec![["ID", "STARTED (UTC)", "PROJECT", "AGENTS", "SIZE", "TITLE"].map(str::to_owned)];
+    let mut cells: Vec<[String; 6]> =
+        vec![["ID", "STARTED (UTC)", "PROJECT", "AGENTS", "SIZE", "TITLE"].map(str::to_owned)];
     for (row, id) in rows.iter().zip(ids) {
         cells.push([
             id,
@@ -131,21 +151,37 @@ fn table(rows: &[Row], width: Option<usize>, paint: Paint) -> String {
         ]);
     }
     let widths: Vec<usize> = (0..5)
-        .map(|column| cells.iter().map(|row| row[column].width()).max().unwrap_or_default())
+        .map(|column| {
+            cells
+                .iter()
+                .map(|row| row[column].width())
+                .max()
+                .unwrap_or_default()
+        })
         .collect();
     let before: usize = widths.iter().map(|width| width + 2).sum();
-    let rest = width.map_or(usize::MAX, |width| width.saturating_sub(before).max(LEAST_TITLE));
+    let rest = width.map_or(usize::MAX, |width| {
+        width.saturating_sub(before).max(LEAST_TITLE)
+    });
     let mut text = String::new();
     for (number, row) in cells.iter().enumerate() {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let space = " ".repeat(width - cell.width());
             let right = column == 3 || column == 4;
-            let _ = if right { write!(line, "{space}{cell}  ") } else { write!(line, "{cell}{space}  ") };
+            let _ = if right {
+                write!(line, "{space}{cell}  ")
+            } else {
+                write!(line, "{cell}{space}  ")
+            };
         }
         line += &clip(&row[5], rest);
         let line = line.trim_end();
-        text += &if number == 0 { paint.bold(line) } else { line.to_owned() };
+        text += &if number == 0 {
+            paint.bold(line)
+        } else {
+            line.to_owned()
+        };
         text.push('\n');
     }
     text
@@ -154,13 +190,12 @@ fn table(rows: &[Row], width: Option<usize>, paint: Paint) -> String {
 const MOST_PROJECT: usize = 24;
 const LEAST_TITLE: usize = 12;
 
-/// The title, marked where there may be a better one; else the first prompt in quotation marks.
+/// The title, marked where there may be a better one.
 fn title(row: &Row) -> String {
-    match (&row.title, &row.first_prompt) {
-        (Some(title), _) if row.title_from_a_bounded_look => format!("~{title}"),
-        (Some(title), _) => title.clone(),
-        (None, Some(prompt)) => format!("\"{prompt}\""),
-        (None, None) => String::new(),
+    match &row.title {
+        Some(title) if row.title_from_a_bounded_look => format!("~{title}"),
+        Some(title) => title.clone(),
+        None => String::new(),
     }
 }
 
@@ -172,8 +207,14 @@ fn short_ids(rows: &[Row]) -> Vec<String> {
         .map(|row| {
             let at = sorted.partition_point(|id| *id < row.id.as_str());
             let neighbours = [at.checked_sub(1), Some(at + 1)];
-            let shared = neighbours.into_iter().flatten().filter_map(|i| sorted.get(i));
-            let shared = shared.map(|other| common(&row.id, other)).max().unwrap_or_default();
+            let shared = neighbours
+                .into_iter()
+                .flatten()
+                .filter_map(|i| sorted.get(i));
+            let shared = shared
+                .map(|other| common(&row.id, other))
+                .max()
+                .unwrap_or_default();
             row.id.chars().take((shared + 1).max(8)).collect()
         })
         .collect()
@@ -197,7 +238,11 @@ fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB"] {
         if value < 1024.0 {
-            return if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") };
+            return if unit == "B" {
+                format!("{bytes} B")
+            } else {
+                format!("{value:.1} {unit}")
+            };
         }
         value /= 1024.0;
     }
@@ -229,7 +274,6 @@ mod tests {
             project: None,
             title: Some(title.to_owned()),
             title_from_a_bounded_look: false,
-            first_prompt: None,
             agents: 0,
             bytes: 1536,
         }
@@ -237,7 +281,11 @@ mod tests {
 
     #[test]
     fn a_short_id_is_long_enough_to_be_one() {
-        let rows = [some("aaaaaaaaaa1", ""), some("aaaaaaaaaa2", ""), some("b", "")];
+        let rows = [
+            some("aaaaaaaaaa1", ""),
+            some("aaaaaaaaaa2", ""),
+            some("b", ""),
+        ];
         assert_eq!(short_ids(&rows), ["aaaaaaaaaa1", "aaaaaaaaaa2", "b"]);
         let rows = [some("aaaaaaaa-1", ""), some("bbbbbbbb-1", "")];
         assert_eq!(short_ids(&rows), ["aaaaaaaa", "bbbbbbbb"]);
@@ -245,7 +293,10 @@ mod tests {
 
     #[test]
     fn the_table_fits_the_terminal_whatever_the_title() {
-        let rows = [some("aaaaaaaa-1", &"字".repeat(80)), some("bbbbbbbb-1", &"x".repeat(200))];
+        let rows = [
+            some("aaaaaaaa-1", &"字".repeat(80)),
+            some("bbbbbbbb-1", &"x".repeat(200)),
+        ];
         for line in table(&rows, Some(80), Paint::new(clap::ColorChoice::Never, true)).lines() {
             assert!(line.width() <= 80, "{line}");
         }
@@ -255,6 +306,9 @@ mod tests {
 
     #[test]
     fn sizes_are_readable() {
-        assert_eq!([size(0), size(1023), size(1536), size(5 << 30)], ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]);
+        assert_eq!(
+            [size(0), size(1023), size(1536), size(5 << 30)],
+            ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+        );
     }
 }
