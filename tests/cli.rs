@@ -367,3 +367,107 @@ fn the_schema_describes_the_telemetry() {
         assert!(errors.is_empty(), "{errors:?}");
     }
 }
+
+#[test]
+fn an_interrupt_leaves_whole_files_or_none() {
+    use nix::sys::signal::{Signal, kill};
+    let home = Home::new();
+    let lines = (0..200).fold(Lines::main(A), |lines, number| {
+        lines
+            .prompt(&"many words ".repeat(1000))
+            .answer(&format!("msg_{number}"), "good day", 7)
+    });
+    write(&home.path(&format!("store/p/{A}.jsonl")), lines.text());
+    std::fs::create_dir(home.path("whole")).unwrap();
+    home.output([
+        "reconstruct",
+        A,
+        "--source",
+        "store",
+        "-o",
+        "whole",
+        "--full",
+    ]);
+    let whole = snapshot_of_content(&home.path("whole"));
+    assert_eq!(whole.len(), 2);
+
+    // Wherever the signal strikes, what holds afterwards is the same.
+    for (signal, delay) in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+        .into_iter()
+        .cycle()
+        .zip([1, 10, 30, 60, 100, 200, 400])
+    {
+        let out = home.path(&format!("out{delay}"));
+        std::fs::create_dir(&out).unwrap();
+        let mut child = std::process::Command::new(program())
+            .args(["reconstruct", A, "--full", "--source"])
+            .arg(home.path("store"))
+            .arg("-o")
+            .arg(&out)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        let _ = kill(
+            nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap()),
+            signal,
+        );
+        child.wait().unwrap();
+        for (path, content) in snapshot_of_content(&out) {
+            assert_eq!(
+                whole.get(&path),
+                Some(&content),
+                "{} after {delay} ms",
+                path.display()
+            );
+        }
+    }
+}
+
+fn snapshot_of_content(folder: &Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| {
+            (
+                path.file_name().unwrap().into(),
+                std::fs::read(&path).unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn the_sample_store_holds_what_it_promises() {
+    let home = Home::new();
+    home.demo("store");
+    let telemetry = home.output(["cat", "7a11/telemetry.json", "--source", "store"]);
+    let telemetry: serde_json::Value = serde_json::from_str(&telemetry).unwrap();
+    let agents = telemetry["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 2);
+    let time = |agent: usize, end: &str| agents[agent]["span"][end].as_str().unwrap().to_owned();
+    assert!(
+        time(0, "started") < time(1, "started") && time(1, "ended") < time(0, "ended"),
+        "they overlap"
+    );
+    assert_eq!(agents[0]["joined"]["how"], "notification");
+    assert_eq!(agents[1]["joined"]["how"], "result");
+    let damage = telemetry["completeness"]["lines_unparseable"]
+        .as_array()
+        .unwrap();
+    assert_eq!(damage.len(), 1);
+    assert_eq!(damage[0]["recovered"], true);
+    // Three lines of one response carry its usage, the last of them the largest.
+    assert_eq!(
+        telemetry["completeness"]["responses_with_differing_usage"],
+        4
+    );
+    let artefact = home.output(["cat", "7a11", "--source", "store"]);
+    assert!(artefact.contains("image/png"), "the picture");
+    assert!(!artefact.contains("iVBOR"), "never base64");
+    assert!(
+        artefact.contains("\\u{1b}[31m"),
+        "escapes of a terminal are shown, not sent"
+    );
+}

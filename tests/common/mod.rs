@@ -1,6 +1,6 @@
 //! What the integration tests share: invented stores, the built program, mounts that never stay.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod count;
 pub mod lines;
