@@ -124,9 +124,9 @@ impl Page {
         }
     }
 
-    /// Counts a block that is left out whole, of this many bytes in display form.
-    pub fn leave_out(&mut self, bytes: u64) {
-        self.shown.blocks_cut += 1;
+    /// Counts blocks that are left out whole, and their bytes in display form.
+    pub fn leave_out(&mut self, blocks: u64, bytes: u64) {
+        self.shown.blocks_cut += blocks;
         self.shown.bytes_cut += bytes;
     }
 

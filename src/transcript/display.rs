@@ -37,6 +37,11 @@ impl AddAssign for Shown {
 }
 
 impl Shown {
+    /// Whether something is not shown, or not as it was written because it cannot be.
+    pub fn has_gap(&self) -> bool {
+        self.blocks_cut > 0 || self.bytes_cut > 0 || self.characters_replaced > 0
+    }
+
     /// Counts what showing this piece changes.
     fn count(&mut self, piece: &Piece<'_>) {
         match piece {
