@@ -243,7 +243,7 @@ impl Store {
         self
     }
 
-    /// How old an answer about what is there may be.
+    /// How old an answer about what is there may be; nothing means to look at every question.
     #[must_use]
     pub fn recheck_after(mut self, age: Duration) -> Self {
         self.recheck = age;
@@ -329,6 +329,7 @@ impl Store {
     pub fn latest(&self) -> Option<(String, SystemTime)> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(latest) = &*latest
+            && !self.recheck.is_zero()
             && latest.at.elapsed() < self.recheck.max(latest.took * 4)
         {
             return latest.answer.clone();
