@@ -23,7 +23,7 @@ Examples:
   sessionfs demo                                     write a small sample store to ./sessionfs-demo
   sessionfs mount ./sessionfs-demo mnt               mount it on the empty directory mnt
   sessionfs list                                     the sessions of this machine, newest first
-  sessionfs cat 7a11/artefact.spine.md               read one session without mounting anything
+  sessionfs cat 7a11/artefact.md                     read one session without mounting anything
   sessionfs unmount mnt
 
 Exit code: 0 done, 1 something found or failed, 2 wrong use.";

@@ -94,7 +94,6 @@ fn an_artefact_made_twice_is_the_same() {
         for name in [
             "artefact.md",
             "artefact.full.md",
-            "artefact.spine.md",
             "telemetry.json",
         ] {
             assert_eq!(cat(&home, &id, name), cat(&home, &id, name), "{id}/{name}");
