@@ -268,6 +268,17 @@ pub struct Span {
     pub active_ms: u64,
 }
 
+impl Span {
+    /// Milliseconds from the first stamped line to the last; none where no line is stamped.
+    pub fn wall_clock_ms(&self) -> Option<u64> {
+        let ms = self
+            .ended?
+            .as_millisecond()
+            .saturating_sub(self.started?.as_millisecond());
+        Some(ms.max(0).unsigned_abs())
+    }
+}
+
 /// What a thread or session used and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -370,6 +381,33 @@ pub struct Completeness {
     pub sources_unused: Vec<SourceUnused>,
     /// What else a reader must know, in our words.
     pub notes: Vec<String>,
+}
+
+impl Completeness {
+    /// Whether something is missing or not known. Copies, resolved differences and lines that are known to be no turn are no gaps.
+    pub fn has_gap(&self) -> bool {
+        self.main_thread != MainThread::Present
+            || !self.lines_unparseable.is_empty()
+            || !self.line_types_unknown.is_empty()
+            || !self.sources_unused.is_empty()
+            || [
+                self.agents_unattributed,
+                self.agents_without_join,
+                self.parents_absent,
+                self.spawns_without_transcript,
+                self.evidence_conflicts,
+                self.incomplete_tail_bytes,
+                self.usage_without_message_id,
+                self.responses_without_stop_reason,
+                self.counts_not_numbers,
+                self.timestamps_missing,
+                self.tool_calls_without_result,
+                self.tool_results_without_call,
+                self.stored_results_missing,
+            ]
+            .iter()
+            .any(|&count| count > 0)
+    }
 }
 
 /// A file of the session that nothing was made of.

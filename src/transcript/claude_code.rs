@@ -49,6 +49,10 @@ struct Reader<'a> {
 
 /// The fields of one record that mean something here.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the record's own flags"
+)]
 struct Fields {
     kind: Option<Text>,
     subtype: Option<Text>,
@@ -170,7 +174,7 @@ impl<'a> Reader<'a> {
                 b"attachment" => self.once(&mut f.attachment, Self::attachment)?,
                 b"data" => self.once(&mut f.progress, Self::progress)?,
                 b"compactMetadata" | b"microcompactMetadata" => {
-                    self.once(&mut f.compaction, Self::compaction)?
+                    self.once(&mut f.compaction, Self::compaction)?;
                 }
                 b"origin" => self.origin_into(&mut f.origin)?,
                 b"forkedFrom" => self.once(&mut f.forked_from, Self::forked_from)?,
@@ -619,6 +623,3 @@ impl<'a> Reader<'a> {
         Ok(session)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! A tolerant scanner over one JSON record.
 //!
-//! It accepts every line that serde_json accepts, and beyond them what harnesses really write: lone surrogates, bytes that are
+//! It accepts every line that `serde_json` accepts, and beyond them what harnesses really write: lone surrogates, bytes that are
 //! no UTF-8, raw control characters inside strings, numbers of any size, any depth, duplicate keys. It copies nothing: strings
 //! and skipped values come back as the places where they stand. Nothing recurses, so nesting costs memory in proportion to the
 //! line and never the stack.
