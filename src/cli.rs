@@ -3,7 +3,9 @@
 //! A command is a `clap::Args` type and a function `run` that takes it. Results go to standard output through
 //! [`output`], everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
 
+mod cat;
 mod demo;
+mod export;
 mod failure;
 mod list;
 mod log;
@@ -73,6 +75,10 @@ pub enum Command {
     List(list::Args),
     /// Write a session's artefact and telemetry as two files
     Reconstruct(reconstruct::Args),
+    /// Print one file of what a mount would show
+    Cat(cat::Args),
+    /// Write the tree, or some sessions of it, as real files
+    Export(export::Args),
     /// Write a small sample store
     Demo(demo::Args),
     /// Print the schema of a format
@@ -85,6 +91,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::List(args) => list::run(&args, cli.common.paint()),
         Command::Reconstruct(args) => reconstruct::run(&args),
+        Command::Cat(args) => cat::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
     }

@@ -3,7 +3,9 @@
 use super::Failure;
 use crate::store::{SessionFiles, Source, Store};
 use crate::transcript::display;
+use crate::tree::{Options, Tree};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// The option of commands that take no positional sources.
 #[derive(Debug, clap::Args)]
@@ -16,7 +18,7 @@ pub(super) struct SourceArgs {
 impl SourceArgs {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
-        Ok(Opened(Store::new(recognise(&self.folders)?)))
+        Ok(Opened(Arc::new(Store::new(recognise(&self.folders)?))))
     }
 }
 
@@ -43,7 +45,7 @@ fn one(folder: &Path) -> Result<Source, Failure> {
 }
 
 /// Sources that were opened.
-pub(super) struct Opened(pub(super) Store);
+pub(super) struct Opened(Arc<Store>);
 
 impl Opened {
     /// The files of every session, sorted by ID.
@@ -66,6 +68,11 @@ impl Opened {
         self.0.files(id).ok_or_else(|| {
             Failure::new(format!("session {id} is gone")).hint("sessionfs list shows the sessions")
         })
+    }
+
+    /// What a mount of them would show.
+    pub(super) fn tree(&self) -> Tree {
+        Tree::new(Arc::clone(&self.0), Options::default())
     }
 
     /// Refuses a place for output that lies below a source: no command ever writes there.
