@@ -467,7 +467,7 @@ fn the_sample_store_holds_what_it_promises() {
     assert!(artefact.contains("image/png"), "the picture");
     assert!(!artefact.contains("iVBOR"), "never base64");
     assert!(
-        artefact.contains("\\u{1b}[31m"),
+        artefact.contains("\\u{1B}[31m"),
         "escapes of a terminal are shown, not sent"
     );
 }

@@ -17,7 +17,7 @@ pub(super) fn start(common: Common) {
         .with_max_level(level)
         .with_target(false)
         .without_time()
-        .with_ansi(common.paint_errors().on())
+        .with_ansi(false)
         .with_writer(std::io::stderr)
         .try_init();
 }
