@@ -3,9 +3,17 @@
 //! [`Session`] is what every derived file is made from: the main thread and each agent's, where each was spawned and where
 //! its result came back, what it all used, and what is not known. It knows neither Markdown nor FUSE, and holds no path but base names.
 
+mod account;
+mod assemble;
+mod link;
+mod open;
+mod read;
+
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use open::open;
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]
@@ -198,6 +206,8 @@ pub enum ServiceKind {
     PromptSuggestion,
     /// A run that only warms a cache.
     WarmUp,
+    /// A copy of a thread with work behind it of which nothing says what it is.
+    Copy,
 }
 
 impl ServiceKind {
@@ -208,6 +218,7 @@ impl ServiceKind {
             Self::SideQuestion => "side-question",
             Self::PromptSuggestion => "prompt-suggestion",
             Self::WarmUp => "warm-up",
+            Self::Copy => "copy",
         }
     }
 }
@@ -255,6 +266,17 @@ pub struct Span {
     pub ended: Option<Timestamp>,
     /// Sum of the gaps between stamped lines in file order, each capped at 300 seconds and a backward step counting nothing, in milliseconds.
     pub active_ms: u64,
+}
+
+impl Span {
+    /// Milliseconds from the first stamped line to the last; none where no line is stamped.
+    pub fn wall_clock_ms(&self) -> Option<u64> {
+        let ms = self
+            .ended?
+            .as_millisecond()
+            .saturating_sub(self.started?.as_millisecond());
+        Some(ms.max(0).unsigned_abs())
+    }
 }
 
 /// What a thread or session used and did.
@@ -361,6 +383,33 @@ pub struct Completeness {
     pub notes: Vec<String>,
 }
 
+impl Completeness {
+    /// Whether something is missing or not known. Copies, resolved differences and lines that are known to be no turn are no gaps.
+    pub fn has_gap(&self) -> bool {
+        self.main_thread != MainThread::Present
+            || !self.lines_unparseable.is_empty()
+            || !self.line_types_unknown.is_empty()
+            || !self.sources_unused.is_empty()
+            || [
+                self.agents_unattributed,
+                self.agents_without_join,
+                self.parents_absent,
+                self.spawns_without_transcript,
+                self.evidence_conflicts,
+                self.incomplete_tail_bytes,
+                self.usage_without_message_id,
+                self.responses_without_stop_reason,
+                self.counts_not_numbers,
+                self.timestamps_missing,
+                self.tool_calls_without_result,
+                self.tool_results_without_call,
+                self.stored_results_missing,
+            ]
+            .iter()
+            .any(|&count| count > 0)
+    }
+}
+
 /// A file of the session that nothing was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceUnused {
@@ -390,23 +439,5 @@ impl MainThread {
             Self::Missing => "missing",
             Self::Unreadable => "unreadable",
         }
-    }
-}
-
-/// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read is a fact in [`Completeness`].
-pub fn open(files: &crate::store::SessionFiles) -> Session {
-    Session {
-        id: files.id.clone(),
-        harness: "claude-code",
-        versions: Vec::new(),
-        project: None,
-        title: None,
-        buffers: Buffers::default(),
-        sources: Vec::new(),
-        threads: Vec::new(),
-        totals: Totals::default(),
-        agent_types: BTreeMap::new(),
-        span: Span::default(),
-        completeness: Completeness::default(),
     }
 }

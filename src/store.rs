@@ -1,8 +1,39 @@
 //! Where sessions lie on disk: sources, discovery, fingerprints, safe read-only opening.
 //!
-//! The store knows file names and file status; it does not know what a line means. Nothing here writes.
+//! The store knows file names and file status; it does not know what a line means. Nothing here writes, and nothing
+//! watches: what changed is found by looking again, which costs one look at each folder and, for one session, at each of
+//! its files.
+//!
+//! Discovery has two levels. [`Store::index`] says which sessions there are, by names. [`Store::files`] says which files
+//! one of them has.
 
+mod folder;
+mod index;
+mod listing;
+mod name;
+mod open;
+mod probe;
+mod source;
+mod walk;
+
+pub use index::Index;
+pub use name::{safe_id, safe_name};
+pub use open::{open, read, read_at};
+pub use source::{Source, SourceError};
+
+use index::Indexer;
+use listing::Listings;
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use walk::Walk;
+
+/// How old an answer about what is there may be, unless [`Store::recheck_after`] says otherwise. Together with the 0.9
+/// seconds for which the kernel trusts a name, a change shows within a second.
+pub const RECHECK: Duration = Duration::from_millis(100);
 
 /// What a file of a session is, by its name and place alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +90,31 @@ pub struct Fingerprint {
     pub ctime_ns: i64,
 }
 
+impl Fingerprint {
+    /// The state that a file's status tells.
+    pub fn of(metadata: &Metadata) -> Self {
+        let ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+            ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// When the file was last modified.
+    pub fn modified(&self) -> SystemTime {
+        let since = Duration::from_nanos(self.mtime_ns.unsigned_abs());
+        let moved = if self.mtime_ns < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(since)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(since)
+        };
+        moved.unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+}
+
 /// The files of one session in one project folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
@@ -79,12 +135,34 @@ pub struct SessionFiles {
     pub unused: Vec<(String, String)>,
 }
 
+/// Something that could not be used and belongs to no session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Problem {
+    fn new(path: &Path, why: String) -> Self {
+        let path = path.to_path_buf();
+        Self { path, why }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.why)
+    }
+}
+
 /// What could not be read or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The file system refused.
-    #[error("{}: cannot {doing}: {source}", path.display())]
+    #[error("{}: cannot {doing} it: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -93,24 +171,202 @@ pub enum StoreError {
         /// The reason.
         source: std::io::Error,
     },
+    /// It is no regular file, and only those are read.
+    #[error("{}: {kind}, which is never opened", path.display())]
+    NotRegular {
+        /// The thing.
+        path: PathBuf,
+        /// What it is, with its article.
+        kind: &'static str,
+    },
 }
 
-/// Reads a stored file up to the length that its fingerprint says, and no further, so that a growing file gives one state.
-///
-/// A file that is shorter by now gives what is there.
-pub fn read(path: &Path, length: u64) -> Result<Vec<u8>, StoreError> {
-    use std::io::Read;
-    let io = |doing| {
-        move |source| StoreError::Io {
+impl StoreError {
+    fn io(path: &Path, doing: &'static str, source: std::io::Error) -> Self {
+        Self::Io {
             path: path.to_path_buf(),
             doing,
             source,
         }
-    };
-    let file = std::fs::File::open(path).map_err(io("open"))?;
-    let mut bytes = Vec::with_capacity(length as usize);
-    file.take(length)
-        .read_to_end(&mut bytes)
-        .map_err(io("read"))?;
-    Ok(bytes)
+    }
+
+    /// Why, without the path.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Io { doing, source, .. } => format!("cannot {doing} it: {source}"),
+            Self::NotRegular { kind, .. } => format!("{kind}, which is never opened"),
+        }
+    }
+}
+
+/// All sources together.
+pub struct Store {
+    sources: Vec<Source>,
+    excluded: HashSet<String>,
+    recheck: Duration,
+    listings: Listings,
+    indexed: Mutex<Indexed>,
+    latest: Mutex<Option<Latest>>,
+}
+
+struct Indexed {
+    indexer: Indexer,
+    last: Option<(Instant, Arc<Index>)>,
+}
+
+struct Latest {
+    at: Instant,
+    took: Duration,
+    answer: Option<(String, SystemTime)>,
+}
+
+impl Store {
+    /// A store over these sources, in this order.
+    pub fn new(sources: Vec<Source>) -> Self {
+        Self {
+            sources,
+            excluded: HashSet::new(),
+            recheck: RECHECK,
+            listings: Listings::new(),
+            indexed: Mutex::new(Indexed {
+                indexer: Indexer::new(),
+                last: None,
+            }),
+            latest: Mutex::new(None),
+        }
+    }
+
+    /// Keeps these sessions out, by their IDs.
+    #[must_use]
+    pub fn excluding(mut self, ids: impl IntoIterator<Item = String>) -> Self {
+        self.excluded.extend(ids);
+        self
+    }
+
+    /// How old an answer about what is there may be; nothing means to look at every question.
+    #[must_use]
+    pub fn recheck_after(mut self, age: Duration) -> Self {
+        self.recheck = age;
+        self
+    }
+
+    /// How old an answer may be before it is asked for again.
+    pub fn recheck(&self) -> Duration {
+        self.recheck
+    }
+
+    /// The sources.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// Which sessions there are. Reads again only the folders that changed; those who ask at the same time share one look.
+    pub fn index(&self) -> Arc<Index> {
+        let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, index)) = &indexed.last
+            && at.elapsed() < self.recheck
+        {
+            return index.clone();
+        }
+        let index = indexed
+            .indexer
+            .index(&self.sources, &self.excluded, &self.listings);
+        indexed.last = Some((Instant::now(), index.clone()));
+        index
+    }
+
+    /// The faults that belong to no session.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.index().problems().to_vec()
+    }
+
+    /// The files that a session has now; none if there is no such session.
+    pub fn files(&self, id: &str) -> Option<SessionFiles> {
+        let index = self.index();
+        let located = index.sessions.get(id)?;
+        let files = self.walk().session(id, located);
+        let is_there = files
+            .fragments
+            .iter()
+            .any(|fragment| !fragment.files.is_empty())
+            || located
+                .pieces()
+                .any(|(folder, _)| folder.path.join(&located.stem).is_dir());
+        is_there.then_some(files)
+    }
+
+    /// When a session was last written: its main file, else the newest file of its agents, else its folder. None if there
+    /// is no such session. Opens nothing.
+    pub fn modified(&self, id: &str) -> Option<SystemTime> {
+        let index = self.index();
+        let located = index.sessions.get(id)?;
+        let mains = located.pieces().filter(|(_, piece)| piece.main);
+        if let Some(newest) = mains
+            .filter_map(|(folder, _)| modified(&located.main(folder)))
+            .max()
+        {
+            return Some(newest);
+        }
+        let session = self.walk().session(id, located);
+        let files = session
+            .fragments
+            .iter()
+            .flat_map(|fragment| &fragment.files);
+        let agents = files.filter(|file| matches!(file.role, FileRole::Agent(_)));
+        let folders = || {
+            located
+                .pieces()
+                .filter_map(|(folder, _)| modified(&folder.path.join(&located.stem)))
+        };
+        agents
+            .map(|file| file.fingerprint.modified())
+            .max()
+            .or_else(|| folders().max())
+    }
+
+    /// The session whose files changed last, and when: by its main file and by when its folder of agents got or lost one.
+    /// None if there is no session. Asked again only so often that looking takes a fifth of the time at most.
+    pub fn latest(&self) -> Option<(String, SystemTime)> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(latest) = &*latest
+            && !self.recheck.is_zero()
+            && latest.at.elapsed() < self.recheck.max(latest.took * 4)
+        {
+            return latest.answer.clone();
+        }
+        let start = Instant::now();
+        let index = self.index();
+        let sessions = index.sessions.iter();
+        let answer = sessions
+            .map(|(id, located)| (located.touched().unwrap_or(SystemTime::UNIX_EPOCH), id))
+            .max()
+            .map(|(at, id)| (id.clone(), at));
+        *latest = Some(Latest {
+            at: Instant::now(),
+            took: start.elapsed(),
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn walk(&self) -> Walk<'_> {
+        Walk {
+            sources: &self.sources,
+            listings: &self.listings,
+        }
+    }
+}
+
+/// Whether a link in this folder may lead to this path without links: into a source, or into the folder itself, which may
+/// be somewhere else when a link led to it.
+fn inside(sources: &[Source], folder: &Path, target: &Path) -> bool {
+    sources.iter().any(|source| source.holds(target))
+        || folder
+            .canonicalize()
+            .is_ok_and(|folder| target.starts_with(folder))
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(Fingerprint::of(&metadata).modified())
 }

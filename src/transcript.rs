@@ -1,10 +1,15 @@
 //! Harness lines to typed threads.
 //!
-//! A stored file is bytes. [`json`] scans one line tolerantly, `lines` cuts a file into lines and recovers what a
-//! damaged line still holds, `claude_code` reads the fields of one harness into [`Line`]s, and [`thread`] groups the
-//! lines of one thread into [`Turn`]s and [`Response`]s. Nothing here copies text: a [`Text`] names the bytes where they stand.
+//! A stored file is bytes. [`lines`] cuts it into records and salvages what a damaged line still holds, [`claude_code`] reads the
+//! fields of each record with the tolerant scanner in [`json`], and [`group`] makes turns and responses of the lines that belong
+//! to one thread. Nothing here copies text: a [`Text`] names the bytes where they stand, and [`display`] shows them.
 
+pub mod claude_code;
 pub mod display;
+pub mod group;
+pub mod json;
+pub mod line;
+pub mod lines;
 pub mod text;
 pub mod thread;
 

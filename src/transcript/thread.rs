@@ -1,6 +1,6 @@
 //! What a thread is made of, in words that no harness owns: lines, blocks, turns, responses.
 //!
-//! A reader of one harness fills [`Line`]s; `group` makes a [`Grouped`] thread of those that belong to it. `spec/turns.md`
+//! A reader of one harness fills [`Line`]s; [`super::group`] makes turns of those that belong to one thread. `spec/turns.md`
 //! is the source of the kinds.
 
 use super::text::Text;
@@ -202,8 +202,8 @@ pub enum ResponseKey {
     LineUuid(String),
     /// Nothing names the response; it is this line of this source.
     Line {
-        /// Base name of the file.
-        source: String,
+        /// Index into the session's list of sources.
+        source: u32,
         /// Line number from 1.
         line: u64,
     },

@@ -1,0 +1,183 @@
+//! Containment: the only way into a document.
+//!
+//! A [`Page`] takes three things and nothing else: words of ours (`&'static str`, numbers, times that were parsed), a
+//! [`SafeValue`], which it writes as a code span, and a stored text, which it writes inside a fence. A participant's string is
+//! none of the first, so that writing one bare does not compile:
+//!
+//! ```compile_fail
+//! let name: String = std::env::args().collect();
+//! sessionfs::artefact::contain::Page::default().paragraph(name.as_str());
+//! ```
+//!
+//! ```
+//! use sessionfs::artefact::contain::{Page, SafeValue};
+//! let name: String = "## not a heading\n".into();
+//! let mut page = Page::default();
+//! page.paragraph(("Tool call ", SafeValue::of(&name)));
+//! assert_eq!(page.bytes(), b"Tool call `## not a heading\\u{A}`\n\n");
+//! ```
+//!
+//! `spec/artefact.md`, "Containment", is the source of the rules.
+
+use crate::transcript::display::{self, Shown};
+use crate::transcript::text::Raw;
+
+mod inline;
+mod value;
+
+pub use inline::{Hex, Inline, List, Or, Seconds};
+pub use value::SafeValue;
+
+/// A part of a Markdown document, and what was escaped, replaced and cut in it.
+#[derive(Debug, Default)]
+pub struct Page {
+    bytes: Vec<u8>,
+    shown: Shown,
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a line is a tuple of values, which reads better without an ampersand before it"
+)]
+impl Page {
+    /// A page that has room for this many bytes before it must grow.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            shown: Shown::default(),
+        }
+    }
+
+    /// A heading of level 1 to 6.
+    pub fn heading(&mut self, level: usize, words: impl Inline) {
+        self.bytes
+            .extend_from_slice(&b"######"[..level.clamp(1, 6)]);
+        self.bytes.push(b' ');
+        self.end_with(&words, b"\n\n");
+    }
+
+    /// A paragraph of one line.
+    pub fn paragraph(&mut self, words: impl Inline) {
+        self.end_with(&words, b"\n\n");
+    }
+
+    /// A quote of one line: how markers are written.
+    pub fn quote(&mut self, words: impl Inline) {
+        self.bytes.extend_from_slice(b"> ");
+        self.end_with(&words, b"\n\n");
+    }
+
+    /// One item of a list; [`Page::end_list`] ends the list.
+    pub fn item(&mut self, words: impl Inline) {
+        self.bytes.extend_from_slice(b"- ");
+        self.end_with(&words, b"\n");
+    }
+
+    /// Ends a list or table.
+    pub fn end_list(&mut self) {
+        self.bytes.push(b'\n');
+    }
+
+    /// The first row of a table, and the line below it; [`Page::end_list`] ends the table.
+    pub fn table(&mut self, columns: &[&'static str]) {
+        for column in columns {
+            self.cell(column);
+        }
+        self.bytes.extend_from_slice(b"|\n");
+        for _ in columns {
+            self.bytes.extend_from_slice(b"| --- ");
+        }
+        self.bytes.extend_from_slice(b"|\n");
+    }
+
+    /// One row of a table; as many cells as the table has columns.
+    pub fn row(&mut self, cells: &[&dyn Inline]) {
+        for cell in cells {
+            self.cell(*cell);
+        }
+        self.bytes.extend_from_slice(b"|\n");
+    }
+
+    /// A stored text inside a fence: backticks, one more than the longest run in it and at least three, and one line break after
+    /// the text. Over `limit` bytes it is cut, and a note after the fence says how much is not shown.
+    pub fn fence(&mut self, text: Raw<'_>, limit: Option<usize>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(b"```\n");
+        let text_start = self.bytes.len();
+        let not_shown = match limit {
+            None => {
+                display::write(text, &mut self.bytes, &mut self.shown);
+                0
+            }
+            Some(limit) => display::write_up_to(limit, text, &mut self.bytes, &mut self.shown),
+        };
+        // Longer runs than the usual fence are rare, so that the text is moved only then.
+        let run = longest_run(&self.bytes[text_start..]);
+        let backticks = run.max(2) + 1;
+        self.bytes
+            .splice(start..start, std::iter::repeat_n(b'`', backticks - 3));
+        self.bytes.push(b'\n');
+        self.bytes.extend(std::iter::repeat_n(b'`', backticks));
+        self.bytes.extend_from_slice(b"\n\n");
+        if not_shown > 0 {
+            self.paragraph(("Cut here: ", not_shown, " bytes more are not shown."));
+        }
+    }
+
+    /// Counts blocks that are left out whole, and their bytes in display form.
+    pub fn leave_out(&mut self, blocks: u64, bytes: u64) {
+        self.shown.blocks_cut += blocks;
+        self.shown.bytes_cut += bytes;
+    }
+
+    /// What has been written.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// How many bytes have been written.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing has been written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What was escaped, replaced and cut so far.
+    pub fn shown(&self) -> Shown {
+        self.shown
+    }
+
+    /// The bytes and the counts.
+    pub fn into_parts(self) -> (Vec<u8>, Shown) {
+        (self.bytes, self.shown)
+    }
+
+    fn cell(&mut self, cell: &dyn Inline) {
+        self.bytes.extend_from_slice(b"| ");
+        cell.write(self);
+        self.bytes.push(b' ');
+    }
+
+    fn end_with(&mut self, words: &dyn Inline, end: &[u8]) {
+        words.write(self);
+        self.bytes.extend_from_slice(end);
+    }
+}
+
+/// The length of the longest run of backticks.
+fn longest_run(bytes: &[u8]) -> usize {
+    // Runs shorter than three do not matter, and most texts have no longer one.
+    let Some(first) = memchr::memmem::find(bytes, b"```") else {
+        return 0;
+    };
+    let (mut longest, mut run, mut expected) = (0, 0, 0);
+    for at in memchr::memchr_iter(b'`', &bytes[first..]) {
+        run = if at == expected { run + 1 } else { 1 };
+        expected = at + 1;
+        longest = longest.max(run);
+    }
+    longest
+}

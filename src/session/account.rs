@@ -1,0 +1,152 @@
+//! What a session used: each response once, by one owner, so that the parts add up to the whole (`spec/telemetry.md`).
+
+use std::collections::{HashMap, HashSet};
+
+use crate::transcript::group::Grouped;
+use crate::transcript::text::{Buffers, Text};
+use crate::transcript::thread::{Block, Response, ResponseKey, TurnKind};
+
+use super::{ModelCount, Totals, TurnCounts};
+
+/// Totals of each thread, in the order given, and what is to be said of the responses counted.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    pub threads: Vec<Totals>,
+    pub usage_without_message_id: u64,
+    pub responses_with_differing_usage: u64,
+    pub responses_without_stop_reason: u64,
+    pub saturated: bool,
+    pub tool_calls_without_result: u64,
+    pub tool_results_without_call: u64,
+}
+
+/// Counts the threads, which come in the order in which they may own a response: the main thread, the normal agents by start,
+/// the service threads.
+pub(super) fn account(threads: &[&Grouped], buffers: &Buffers) -> Accounts {
+    let mut accounts = Accounts::default();
+    let mut owned: HashSet<&ResponseKey> = HashSet::new();
+    for grouped in threads {
+        let mut totals = Totals::default();
+        for response in &grouped.responses {
+            if owned.insert(&response.key) {
+                add_response(&mut totals, response, &mut accounts);
+            }
+        }
+        for turn in &grouped.turns {
+            add_turn(&mut totals.turns, turn.kind);
+        }
+        accounts.threads.push(totals);
+    }
+    drop(owned);
+    count_tools(threads, buffers, &mut accounts);
+    accounts
+}
+
+/// Adds a part to a whole; the result says whether a sum had to stop at its largest value.
+pub(super) fn add_totals(whole: &mut Totals, part: &Totals, with_turns: bool) -> bool {
+    if with_turns {
+        let (to, from) = (&mut whole.turns, &part.turns);
+        to.total += from.total;
+        to.user += from.user;
+        to.task += from.task;
+        to.peer += from.peer;
+        to.assistant += from.assistant;
+        to.tool_result += from.tool_result;
+        to.other += from.other;
+    }
+    whole.api_responses += part.api_responses;
+    whole.usage_lines_seen += part.usage_lines_seen;
+    let mut saturated = whole.tokens.add(&part.tokens);
+    for (name, count) in &part.tool_calls {
+        let to = whole.tool_calls.entry(name.clone()).or_default();
+        to.calls += count.calls;
+        to.errors += count.errors;
+    }
+    for (model, count) in &part.models {
+        let to = whole.models.entry(model.clone()).or_default();
+        to.responses += count.responses;
+        saturated |= to.tokens.add(&count.tokens);
+    }
+    saturated
+}
+
+fn add_response(totals: &mut Totals, response: &Response, accounts: &mut Accounts) {
+    let Some(usage) = response.usage else { return };
+    totals.api_responses += 1;
+    accounts.saturated |= totals.tokens.add(&usage);
+    let model = totals
+        .models
+        .entry(response.model.clone().unwrap_or_else(|| UNNAMED.to_owned()))
+        .or_default();
+    let ModelCount { responses, tokens } = model;
+    *responses += 1;
+    accounts.saturated |= tokens.add(&usage);
+    accounts.usage_without_message_id +=
+        u64::from(!matches!(response.key, ResponseKey::Message(_)));
+    accounts.responses_with_differing_usage += u64::from(response.usage_differs);
+    accounts.responses_without_stop_reason += u64::from(!response.has_stop_reason);
+}
+
+/// What a tool or model without a name is counted under.
+const UNNAMED: &str = "(unnamed)";
+
+fn add_turn(counts: &mut TurnCounts, kind: TurnKind) {
+    counts.total += 1;
+    let group = match kind {
+        TurnKind::User => &mut counts.user,
+        TurnKind::Task => &mut counts.task,
+        TurnKind::Peer => &mut counts.peer,
+        TurnKind::Assistant => &mut counts.assistant,
+        TurnKind::ToolResult => &mut counts.tool_result,
+        TurnKind::Command
+        | TurnKind::Notification
+        | TurnKind::Summary
+        | TurnKind::Injected
+        | TurnKind::Interruption
+        | TurnKind::Error
+        | TurnKind::Object => &mut counts.other,
+    };
+    *group += 1;
+}
+
+/// Distinct calls by name, and those whose result is an error. A call or result without an ID is one of its own.
+fn count_tools(threads: &[&Grouped], buffers: &Buffers, accounts: &mut Accounts) {
+    let text = |id: Text| buffers.raw(id).decode();
+    let mut results: HashMap<_, bool> = HashMap::new();
+    for block in threads.iter().flat_map(|grouped| blocks(grouped)) {
+        match block {
+            Block::ToolResult {
+                call: Some(call),
+                is_error,
+                ..
+            } => {
+                *results.entry(text(*call)).or_default() |= is_error;
+            }
+            Block::ToolResult { call: None, .. } => accounts.tool_results_without_call += 1,
+            _ => {}
+        }
+    }
+    let mut called = HashSet::new();
+    for (grouped, totals) in threads.iter().zip(&mut accounts.threads) {
+        for block in blocks(grouped) {
+            let Block::ToolCall { id, name, .. } = block else {
+                continue;
+            };
+            if id.is_some_and(|id| !called.insert(text(id))) {
+                continue;
+            }
+            let result = id.and_then(|id| results.get(&text(id)));
+            accounts.tool_calls_without_result += u64::from(result.is_none());
+            let name = name.map_or_else(|| UNNAMED.to_owned(), |name| buffers.raw(name).to_text());
+            let count = totals.tool_calls.entry(name).or_default();
+            count.calls += 1;
+            count.errors += u64::from(result == Some(&true));
+        }
+    }
+    accounts.tool_results_without_call +=
+        results.keys().filter(|id| !called.contains(*id)).count() as u64;
+}
+
+fn blocks(grouped: &Grouped) -> impl Iterator<Item = &Block> {
+    grouped.turns.iter().flat_map(|turn| &turn.blocks)
+}

@@ -1,0 +1,383 @@
+//! Which lines make which thread.
+//!
+//! A session's main thread may lie in several fragments, an old one holds its sub-agents inside, an agent may have been written
+//! anew from its beginning at each wake-up, and the harness copies whole threads for its own work. A line's identity is its
+//! uuid, never its file and number (`formats/claude-code.md` 6.4, 6.6, 6.7), so each line is kept once, in the thread that it belongs to.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use jiff::Timestamp;
+
+use crate::transcript::line::{Line, What};
+use crate::transcript::text::{Buffers, Text};
+use crate::transcript::thread::{Block, Stamp};
+
+use super::ServiceKind;
+use super::read::{Files, ThreadFile};
+
+/// A thread's lines, and what it is.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub part: Part,
+    /// `main` or the agent's ID.
+    pub id: String,
+    /// Index into the session's sources of the file that names it.
+    pub source: u32,
+    /// Earlier files of the same agent.
+    pub generations: Vec<u32>,
+    /// Its own lines, each once.
+    pub lines: Vec<Line>,
+    /// Assistant lines with usage in its files, copies included.
+    pub usage_lines_seen: u64,
+}
+
+/// What a thread is before anything is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Main,
+    Agent,
+    Service(ServiceKind),
+}
+
+/// The threads of a session, and what was dropped on the way.
+#[derive(Debug, Default)]
+pub(super) struct Assembled {
+    pub drafts: Vec<Draft>,
+    pub lines_duplicate: u64,
+}
+
+type Uuid<'a> = Cow<'a, [u8]>;
+
+pub(super) fn assemble(files: &mut Files) -> Assembled {
+    let buffers = &files.buffers;
+    let (mains, agents): (Vec<_>, Vec<_>) = std::mem::take(&mut files.threads)
+        .into_iter()
+        .partition(|file| file.agent.is_none());
+    let mut assembled = Assembled::default();
+    let main = merge_main(mains, buffers, &mut assembled);
+    let main_uuids: HashSet<Uuid<'_>> = main
+        .iter()
+        .flat_map(|d| &d.lines)
+        .filter_map(|l| uuid(buffers, l))
+        .collect();
+    let mut drafts = Vec::new();
+    for mut draft in merge_agents(agents, buffers, &mut assembled) {
+        draft.part = part_of(&draft, buffers, &main_uuids);
+        drafts.push(draft);
+    }
+    // A service thread keeps only the lines that no other thread has.
+    let others: HashSet<Uuid<'_>> = drafts
+        .iter()
+        .filter(|d| d.part == Part::Agent)
+        .flat_map(|d| &d.lines)
+        .filter_map(|l| uuid(buffers, l))
+        .collect();
+    for draft in &mut drafts {
+        if let Part::Service(_) = draft.part {
+            let before = draft.lines.len();
+            draft.lines.retain(|l| {
+                uuid(buffers, l).is_none_or(|u| !main_uuids.contains(&u) && !others.contains(&u))
+            });
+            assembled.lines_duplicate += (before - draft.lines.len()) as u64;
+        }
+    }
+    drop((main_uuids, others));
+    if let Some(main) = main {
+        let (main, inline) = split_inline(main, buffers);
+        assembled.drafts.push(main);
+        assembled.drafts.extend(inline);
+    }
+    assembled.drafts.extend(drafts);
+    name_apart(&mut assembled.drafts);
+    assembled
+}
+
+/// The main thread of all fragments: each file keeps its own order, and the next line comes from the file whose next stamped
+/// line is earliest (`spec/mount-tree.md`).
+fn merge_main(
+    mains: Vec<ThreadFile>,
+    buffers: &Buffers,
+    assembled: &mut Assembled,
+) -> Option<Draft> {
+    let source = mains.first()?.source;
+    let mut queues: Vec<VecDeque<Line>> = mains
+        .into_iter()
+        .map(|file| file.lines.lines.into())
+        .collect();
+    let mut stamps: Vec<Timestamp> = queues.iter().map(next_stamp).collect();
+    let usage_lines_seen = queues
+        .iter()
+        .flatten()
+        .filter(|line| has_usage(line))
+        .count() as u64;
+    let mut seen: HashSet<Uuid<'_>> = HashSet::new();
+    let mut lines = Vec::with_capacity(queues.iter().map(VecDeque::len).sum());
+    while let Some(next) = (0..queues.len())
+        .filter(|&i| !queues[i].is_empty())
+        .min_by_key(|&i| (stamps[i], i))
+    {
+        // Up to and including the stamped line that made this file the next one.
+        while let Some(line) = queues[next].pop_front() {
+            let stamped = line.at.at().is_some();
+            if uuid(buffers, &line).is_none_or(|uuid| seen.insert(uuid)) {
+                lines.push(line);
+            } else {
+                assembled.lines_duplicate += 1;
+            }
+            if stamped && queues.len() > 1 {
+                break;
+            }
+        }
+        stamps[next] = next_stamp(&queues[next]);
+    }
+    Some(Draft {
+        part: Part::Main,
+        id: "main".to_owned(),
+        source,
+        generations: Vec::new(),
+        lines,
+        usage_lines_seen,
+    })
+}
+
+/// When the next stamped line of a file was written; a file without one comes last.
+fn next_stamp(queue: &VecDeque<Line>) -> Timestamp {
+    queue
+        .iter()
+        .find_map(|line| line.at.at())
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// One draft an agent. Files of which one begins with all lines of another are generations of one agent; so are files of one ID
+/// that share lines. A second agent with an equal ID stays a thread of its own.
+fn merge_agents(
+    files: Vec<ThreadFile>,
+    buffers: &Buffers,
+    assembled: &mut Assembled,
+) -> Vec<Draft> {
+    struct Candidate<'a> {
+        draft: Draft,
+        uuids: Vec<Uuid<'a>>,
+    }
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    for file in files {
+        let id = file.agent.unwrap_or_default();
+        let usage_lines_seen = file
+            .lines
+            .lines
+            .iter()
+            .filter(|line| has_usage(line))
+            .count() as u64;
+        let mut seen: HashSet<Uuid<'_>> = HashSet::new();
+        let mut uuids = Vec::new();
+        let mut lines = Vec::with_capacity(file.lines.lines.len());
+        for line in file.lines.lines {
+            if let Some(uuid) = uuid(buffers, &line) {
+                if !seen.insert(uuid.clone()) {
+                    assembled.lines_duplicate += 1;
+                    continue;
+                }
+                uuids.push(uuid);
+            }
+            lines.push(line);
+        }
+        let draft = Draft {
+            part: Part::Agent,
+            id,
+            source: file.source,
+            generations: Vec::new(),
+            lines,
+            usage_lines_seen,
+        };
+        candidates.push(Candidate { draft, uuids });
+    }
+    // The longest first: it is the newest, since each wake-up wrote all that was there before; a shorter one joins it.
+    candidates.sort_by(|a, b| {
+        b.uuids
+            .len()
+            .cmp(&a.uuids.len())
+            .then_with(|| a.draft.id.cmp(&b.draft.id))
+    });
+    let mut by_first: HashMap<Uuid<'_>, Vec<usize>> = HashMap::new();
+    let mut merged: Vec<Candidate<'_>> = Vec::new();
+    for candidate in candidates {
+        let first = candidate.uuids.first().cloned();
+        let known = first
+            .as_ref()
+            .and_then(|first| by_first.get(first))
+            .into_iter()
+            .flatten()
+            .copied();
+        let home = known
+            .into_iter()
+            .find(|&i| merged[i].uuids.starts_with(&candidate.uuids));
+        if let Some(i) = home {
+            let longest = &mut merged[i].draft;
+            assembled.lines_duplicate += candidate.uuids.len() as u64;
+            longest.usage_lines_seen += candidate.draft.usage_lines_seen;
+            longest.generations.push(candidate.draft.source);
+            longest.generations.sort_unstable();
+            continue;
+        }
+        if let Some(first) = first {
+            by_first.entry(first).or_default().push(merged.len());
+        }
+        merged.push(candidate);
+    }
+    let mut drafts: Vec<Draft> = merged
+        .into_iter()
+        .map(|candidate| candidate.draft)
+        .collect();
+    drafts.sort_by(|a, b| a.id.cmp(&b.id).then_with(|| a.source.cmp(&b.source)));
+    drafts
+}
+
+/// Whether an agent's file is a sub-agent's or the harness's own work: by the name that the harness gives it, by the text of a
+/// warm-up, or because it begins as a copy or continuation of the main thread, which no spawned agent does.
+fn part_of(draft: &Draft, buffers: &Buffers, main: &HashSet<Uuid<'_>>) -> Part {
+    for (prefix, kind) in [
+        ("acompact-", ServiceKind::Compaction),
+        ("aside_question-", ServiceKind::SideQuestion),
+        ("aprompt_suggestion-", ServiceKind::PromptSuggestion),
+    ] {
+        if draft.id.starts_with(prefix) {
+            return Part::Service(kind);
+        }
+    }
+    if is_warm_up(&draft.lines, buffers) {
+        return Part::Service(ServiceKind::WarmUp);
+    }
+    let first = draft.lines.iter().find(|line| line.uuid.is_some());
+    let in_main =
+        |text: Option<Text>| text.is_some_and(|text| main.contains(&buffers.raw(text).decode()));
+    match first {
+        Some(line) if in_main(line.uuid) || in_main(line.parent) => {
+            Part::Service(ServiceKind::Copy)
+        }
+        _ => Part::Agent,
+    }
+}
+
+fn is_warm_up(lines: &[Line], buffers: &Buffers) -> bool {
+    let first = lines.iter().find_map(|line| match &line.what {
+        What::Turn { blocks, .. } => Some(blocks.as_slice()),
+        _ => None,
+    });
+    matches!(first, Some([Block::Text(text)]) if buffers.raw(*text).decode().trim_ascii() == b"Warmup")
+}
+
+/// Takes the sub-agents out of a main file that holds them inside: sidechain lines that follow one another are one thread,
+/// wherever in the file they stand.
+fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
+    let (side, kept): (Vec<Line>, Vec<Line>) = std::mem::take(&mut main.lines)
+        .into_iter()
+        .partition(|l| l.sidechain);
+    main.lines = kept;
+    let place: HashMap<Uuid<'_>, usize> = side
+        .iter()
+        .enumerate()
+        .filter_map(|(i, line)| Some((uuid(buffers, line)?, i)))
+        .collect();
+    // Disjoint sets, so that neither order nor a cycle of parents matters. The root of a set is its first line.
+    let mut root: Vec<usize> = (0..side.len()).collect();
+    for (i, line) in side.iter().enumerate() {
+        let parent = line
+            .parent
+            .and_then(|parent| place.get(&buffers.raw(parent).decode()).copied());
+        if let Some(parent) = parent {
+            let (a, b) = (find(&mut root, i), find(&mut root, parent));
+            root[a.max(b)] = a.min(b);
+        }
+    }
+    drop(place);
+    let mut inline: Vec<Draft> = Vec::new();
+    let mut thread_of: HashMap<usize, usize> = HashMap::new();
+    for (i, line) in side.into_iter().enumerate() {
+        let thread = *thread_of.entry(find(&mut root, i)).or_insert_with(|| {
+            let id = uuid(buffers, &line).map_or_else(
+                || format!("inline-line{}", line.number),
+                |uuid| {
+                    format!(
+                        "inline-{}",
+                        String::from_utf8_lossy(&uuid)
+                            .chars()
+                            .take(8)
+                            .collect::<String>()
+                    )
+                },
+            );
+            let (part, source) = (Part::Agent, line.source);
+            let (generations, lines) = (Vec::new(), Vec::new());
+            inline.push(Draft {
+                part,
+                id,
+                source,
+                generations,
+                lines,
+                usage_lines_seen: 0,
+            });
+            inline.len() - 1
+        });
+        let usage = u64::from(has_usage(&line));
+        inline[thread].usage_lines_seen += usage;
+        main.usage_lines_seen = main.usage_lines_seen.saturating_sub(usage);
+        inline[thread].lines.push(line);
+    }
+    for draft in &mut inline {
+        if is_warm_up(&draft.lines, buffers) {
+            draft.part = Part::Service(ServiceKind::WarmUp);
+        }
+    }
+    (main, inline)
+}
+
+/// The root of a set, the way to it halved for the next search.
+fn find(root: &mut [usize], mut i: usize) -> usize {
+    while root[i] != i {
+        root[i] = root[root[i]];
+        i = root[i];
+    }
+    i
+}
+
+/// A second thread with an equal ID gets `~2` behind it, so that each has a name of its own.
+fn name_apart(drafts: &mut [Draft]) {
+    let mut seen: HashMap<String, u64> = HashMap::new();
+    for draft in drafts {
+        let count = seen.entry(draft.id.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            draft.id = format!("{}~{count}", draft.id);
+        }
+    }
+}
+
+fn has_usage(line: &Line) -> bool {
+    matches!(&line.what, What::Response(response) if response.usage.is_some())
+}
+
+fn uuid<'a>(buffers: &'a Buffers, line: &Line) -> Option<Uuid<'a>> {
+    line.uuid.map(|uuid| buffers.raw(uuid).decode())
+}
+
+/// First and last stamped line, and the time between stamped lines.
+pub(super) fn span(lines: &[Line], backwards: &mut u64) -> super::Span {
+    const LONGEST_GAP_MS: i64 = 300_000;
+    let mut span = super::Span::default();
+    let mut before: Option<Timestamp> = None;
+    for at in lines.iter().filter_map(|line| Stamp::at(line.at)) {
+        if let Some(before) = before {
+            let gap = at.as_millisecond() - before.as_millisecond();
+            if gap < 0 {
+                *backwards += 1;
+            } else {
+                span.active_ms += gap.min(LONGEST_GAP_MS).unsigned_abs();
+            }
+        }
+        before = Some(at);
+        span.started = Some(span.started.map_or(at, |s| s.min(at)));
+        span.ended = Some(span.ended.map_or(at, |s| s.max(at)));
+    }
+    span
+}

@@ -1,0 +1,174 @@
+//! The files of a session, each read and parsed once, side by side.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::store::{self, FileRole, SessionFiles, SourceFile};
+use crate::transcript::claude_code;
+use crate::transcript::line::FileLines;
+use crate::transcript::text::Buffers;
+
+use super::SourceUnused;
+
+/// Everything that the files of a session hold, before anything is put together.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// The bytes of every thread's file.
+    pub buffers: Buffers,
+    /// Base names, with an ordinal where two are equal, of every thread's file.
+    pub sources: Vec<String>,
+    /// One for each thread's file, in the order of the fragments and of the names.
+    pub threads: Vec<ThreadFile>,
+    /// What the sidecars say, by agent ID.
+    pub sidecars: HashMap<String, Sidecar>,
+    /// Base names of the stored tool results.
+    pub tool_results: Vec<String>,
+    /// Files that nothing was made of.
+    pub unused: Vec<SourceUnused>,
+    /// Whether a main thread's file is there but could not be read.
+    pub main_unreadable: bool,
+}
+
+/// One thread's file.
+#[derive(Debug)]
+pub(super) struct ThreadFile {
+    /// The agent's ID; none for a main thread.
+    pub agent: Option<String>,
+    /// Index into the session's sources.
+    pub source: u32,
+    /// Its lines.
+    pub lines: FileLines,
+}
+
+/// What an agent's sidecar says of it. All fields are optional.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sidecar {
+    pub agent_type: Option<String>,
+    pub description: Option<String>,
+    pub tool_use_id: Option<String>,
+    pub parent_agent: Option<String>,
+}
+
+/// A sidecar is a few hundred bytes; a larger file under its name is something else.
+const LARGEST_SIDECAR: u64 = 1 << 20;
+
+pub(super) fn read(session: &SessionFiles) -> Files {
+    let mut files = Files::default();
+    let mut wanted: Vec<&SourceFile> = Vec::new();
+    for (base, why) in &session.unused {
+        files.unused.push(SourceUnused {
+            source: base.clone(),
+            why: why.clone(),
+        });
+    }
+    for file in session
+        .fragments
+        .iter()
+        .flat_map(|fragment| &fragment.files)
+    {
+        match &file.role {
+            FileRole::Main | FileRole::Agent(_) => wanted.push(file),
+            FileRole::Sidecar(agent) => read_sidecar(&mut files, agent, file),
+            FileRole::ToolResult => files.tool_results.push(file.base_name()),
+            FileRole::Workflow => {}
+            FileRole::Other => unused(
+                &mut files,
+                file,
+                "not a file that the harness is known to write",
+            ),
+        }
+    }
+    files.sources = distinct_names(wanted.iter().map(|file| file.base_name()));
+    // The largest first, so that two workers end together.
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].fingerprint.size));
+    let mut read: Vec<(usize, Result<_, _>)> = order
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|i| {
+            let file = wanted[i];
+            let parsed = store::read(&file.path, file.fingerprint.size).map(|bytes| {
+                let lines = claude_code::read(&bytes, i as u32, i as u32);
+                (Arc::new(bytes), lines)
+            });
+            (i, parsed)
+        })
+        .collect();
+    read.sort_by_key(|(i, _)| *i);
+    let mut buffers = Vec::with_capacity(read.len());
+    for (i, parsed) in read {
+        let file = wanted[i];
+        let agent = match &file.role {
+            FileRole::Agent(id) => Some(id.clone()),
+            _ => None,
+        };
+        match parsed {
+            Ok((bytes, lines)) => {
+                buffers.push(bytes);
+                files.threads.push(ThreadFile {
+                    agent,
+                    source: i as u32,
+                    lines,
+                });
+            }
+            Err(error) => {
+                buffers.push(Arc::default());
+                files.main_unreadable |= agent.is_none();
+                unused(&mut files, file, &error.reason());
+            }
+        }
+    }
+    files.buffers = Buffers::new(buffers);
+    files
+}
+
+fn read_sidecar(files: &mut Files, agent: &str, file: &SourceFile) {
+    if file.fingerprint.size > LARGEST_SIDECAR {
+        return unused(files, file, "too large for a sidecar");
+    }
+    let bytes = match store::read(&file.path, file.fingerprint.size) {
+        Ok(bytes) => bytes,
+        Err(error) => return unused(files, file, &error.reason()),
+    };
+    let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(&bytes) else {
+        return unused(files, file, "not a JSON object");
+    };
+    let text = |key: &str| {
+        fields
+            .get(key)
+            .and_then(serde_json::Value::as_str)
+            .map(str::to_owned)
+    };
+    let sidecar = Sidecar {
+        agent_type: text("agentType"),
+        description: text("description"),
+        tool_use_id: text("toolUseId"),
+        parent_agent: text("parentAgentId"),
+    };
+    files.sidecars.entry(agent.to_owned()).or_insert(sidecar);
+}
+
+fn unused(files: &mut Files, file: &SourceFile, why: &str) {
+    files.unused.push(SourceUnused {
+        source: file.base_name(),
+        why: why.to_owned(),
+    });
+}
+
+/// Names in order, the second and later of an equal name with an ordinal behind.
+fn distinct_names(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen: HashMap<String, u64> = HashMap::new();
+    names
+        .map(|name| {
+            let count = seen.entry(name.clone()).or_default();
+            *count += 1;
+            if *count == 1 {
+                name
+            } else {
+                format!("{name} ({count})")
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,281 @@
+//! Which sessions there are, over all sources.
+
+use super::folder::{Folder, Folders, Piece};
+use super::listing::Listings;
+use super::name::safe_id;
+use super::source::Source;
+use super::walk::Walk;
+use super::{Fingerprint, Problem, SessionFiles, open};
+use quick_cache::sync::Cache;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Bytes of two files compared at a time.
+const CHUNK: usize = 256 << 10;
+
+/// The sessions that are there at one time, by names alone: no transcript was read.
+#[derive(Debug, Default)]
+pub struct Index {
+    pub(super) sessions: BTreeMap<String, Located>,
+    problems: Vec<Problem>,
+    folders: Vec<Arc<Folder>>,
+    /// Whether two sources have a session of the same ID, so that contents decide what is listed.
+    contested: bool,
+}
+
+/// Where the parts of one session lie.
+#[derive(Debug)]
+pub(super) struct Located {
+    /// What stands before `.jsonl`.
+    pub(super) stem: OsString,
+    pub(super) folders: Vec<Arc<Folder>>,
+}
+
+impl Located {
+    /// The folders that have a part of it, with that part.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (&Folder, &Piece)> {
+        self.folders
+            .iter()
+            .filter_map(|folder| Some((&**folder, folder.pieces.get(&self.stem)?)))
+    }
+
+    /// Where its main file lies in this folder.
+    pub(super) fn main(&self, folder: &Folder) -> PathBuf {
+        let mut name = self.stem.clone();
+        name.push(".jsonl");
+        folder.path.join(name)
+    }
+
+    /// When its main file, or the list of its agents, last changed.
+    pub(super) fn touched(&self) -> Option<SystemTime> {
+        let times = self.pieces().flat_map(|(folder, piece)| {
+            let agents = || folder.path.join(&self.stem).join("subagents");
+            let beside = piece.beside.iter().map(|name| folder.path.join(name));
+            let main = piece.main.then(|| self.main(folder));
+            let own = main.into_iter().chain(piece.folder.then(agents));
+            own.chain(beside).filter_map(|path| super::modified(&path))
+        });
+        times.max()
+    }
+}
+
+impl Index {
+    /// The IDs, sorted.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.sessions.keys().map(String::as_str)
+    }
+
+    /// Whether there is a session with this ID.
+    pub fn contains(&self, id: &str) -> bool {
+        self.sessions.contains_key(id)
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is no session.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Faults that belong to no session: an unreadable folder, an agent's file that names no session, a `.jsonl` that is
+    /// no transcript. Sorted by path.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+/// What is remembered from one index to the next.
+pub(super) struct Indexer {
+    folders: Folders,
+    last: Arc<Index>,
+    /// Whether files of equal sizes hold equal bytes, by the states of both sides.
+    equal: Cache<(Vec<Fingerprint>, Vec<Fingerprint>), bool>,
+}
+
+impl Indexer {
+    pub(super) fn new() -> Self {
+        Self {
+            folders: Folders::new(),
+            last: Arc::default(),
+            equal: Cache::new(4096),
+        }
+    }
+
+    /// The index as of now; the same value (by pointer) as last time if nothing was added, removed or renamed.
+    pub(super) fn index(
+        &mut self,
+        sources: &[Source],
+        excluded: &HashSet<String>,
+        listings: &Listings,
+    ) -> Arc<Index> {
+        let mut problems = Vec::new();
+        let found = self.folders(sources, listings, &mut problems);
+        let folders: Vec<_> = found.iter().flat_map(|(_, list)| list).cloned().collect();
+        let same = |a: &[Arc<Folder>], b: &[Arc<Folder>]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        problems.extend(folders.iter().flat_map(|f| f.problems.iter().cloned()));
+        problems.sort();
+        problems.dedup();
+        if !self.last.contested
+            && same(&self.last.folders, &folders)
+            && self.last.problems == problems
+        {
+            return self.last.clone();
+        }
+        self.folders.keep(&folders);
+        let mut index = Index {
+            problems,
+            folders,
+            ..Index::default()
+        };
+        let mut whole = HashSet::new();
+        let mut single = HashSet::new();
+        for (source, folders) in found {
+            let mut sessions: BTreeMap<OsString, Vec<Arc<Folder>>> = BTreeMap::new();
+            for folder in folders {
+                if whole.contains(&folder.identity) {
+                    continue;
+                }
+                let wanted = |stem: &OsString| match &source.only {
+                    Some(only) => stem == only,
+                    None => !single.contains(&(folder.identity, stem.clone())),
+                };
+                for stem in folder.pieces.keys().filter(|stem| wanted(stem)) {
+                    sessions
+                        .entry(stem.clone())
+                        .or_default()
+                        .push(folder.clone());
+                }
+                match &source.only {
+                    Some(only) => {
+                        single.insert((folder.identity, only.clone()));
+                    }
+                    None => {
+                        whole.insert(folder.identity);
+                    }
+                }
+            }
+            for (stem, folders) in sessions {
+                self.add(&mut index, Located { stem, folders }, sources, listings);
+            }
+        }
+        index.sessions.retain(|id, _| !excluded.contains(id));
+        self.last = Arc::new(index);
+        self.last.clone()
+    }
+
+    /// Each source with the folders in which its sessions lie.
+    fn folders<'s>(
+        &mut self,
+        sources: &'s [Source],
+        listings: &Listings,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<(&'s Source, Vec<Arc<Folder>>)> {
+        let mut found = Vec::new();
+        for source in sources {
+            let mut list = Vec::new();
+            let is_root = source.only.is_none();
+            let mut look = |path, root| {
+                let inside = |target: &_| super::inside(sources, path, target);
+                match self.folders.look(path, root, listings, &inside) {
+                    Ok(folder) => Some(folder),
+                    Err(problem) => {
+                        problems.push(problem);
+                        None
+                    }
+                }
+            };
+            if let Some(root) = look(source.root.as_path(), is_root) {
+                let mut seen = HashSet::from([root.identity]);
+                let projects = root.projects.iter().filter_map(|path| look(path, false));
+                let projects: Vec<_> = projects.filter(|f| seen.insert(f.identity)).collect();
+                list.push(root);
+                list.extend(projects);
+            }
+            found.push((source, list));
+        }
+        found
+    }
+
+    /// Adds a session under its ID, or under the next free `<id>~2`, `<id>~3` if another source has something else under
+    /// that ID; leaves it out if it has the same.
+    fn add(&self, index: &mut Index, found: Located, sources: &[Source], listings: &Listings) {
+        let id = safe_id(found.stem.as_bytes());
+        let mut name = id.clone();
+        for ordinal in 2_u64.. {
+            let Some(other) = index.sessions.get(&name) else {
+                break;
+            };
+            index.contested = true;
+            if self.same(other, &found, sources, listings) {
+                return;
+            }
+            name = format!("{id}~{ordinal}");
+        }
+        index.sessions.insert(name, found);
+    }
+
+    /// Whether two sessions have the same files with the same bytes.
+    fn same(&self, a: &Located, b: &Located, sources: &[Source], listings: &Listings) -> bool {
+        let walk = Walk { sources, listings };
+        let (a, b) = (walk.session("", a), walk.session("", b));
+        let files = |session: &SessionFiles| {
+            let files = session.fragments.iter().flat_map(|f| f.files.clone());
+            files.collect::<Vec<_>>()
+        };
+        let (a, b) = (files(&a), files(&b));
+        let pairs = || a.iter().zip(&b);
+        if a.len() != b.len()
+            || pairs().any(|(a, b)| a.name != b.name || a.fingerprint.size != b.fingerprint.size)
+        {
+            return false;
+        }
+        let states = |files: &[super::SourceFile]| files.iter().map(|f| f.fingerprint).collect();
+        let key = (states(&a), states(&b));
+        if key.0 == key.1 {
+            return true;
+        }
+        if let Some(answer) = self.equal.get(&key) {
+            return answer;
+        }
+        let answer = pairs().all(|(a, b)| equal(a, b).unwrap_or(false));
+        self.equal.insert(key, answer);
+        answer
+    }
+}
+
+/// Whether two files of one size hold the same bytes.
+fn equal(a: &super::SourceFile, b: &super::SourceFile) -> Result<bool, super::StoreError> {
+    let reader = |file: &super::SourceFile| Ok(open::open(&file.path)?.take(file.fingerprint.size));
+    let io = |source| super::StoreError::io(&a.path, "compare", source);
+    let (mut left, mut right): (std::io::Take<_>, std::io::Take<_>) = (reader(a)?, reader(b)?);
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    loop {
+        x.clear();
+        y.clear();
+        left.by_ref()
+            .take(CHUNK as u64)
+            .read_to_end(&mut x)
+            .map_err(io)?;
+        right
+            .by_ref()
+            .take(CHUNK as u64)
+            .read_to_end(&mut y)
+            .map_err(io)?;
+        if x != y {
+            return Ok(false);
+        }
+        if x.is_empty() {
+            return Ok(true);
+        }
+    }
+}

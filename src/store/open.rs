@@ -1,0 +1,114 @@
+//! Opening and reading stored files: only regular ones, only for reading, only as far as was seen.
+
+use super::StoreError;
+use nix::fcntl::OFlag;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens a regular file for reading.
+///
+/// The last part of the path must not be a symbolic link: discovery has resolved those. What became a FIFO, a socket or a
+/// device since then is refused without waiting for it.
+pub fn open(path: &Path) -> Result<File, StoreError> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)
+        .map_err(|source| StoreError::io(path, "open", source))?;
+    let metadata = file
+        .metadata()
+        .map_err(|source| StoreError::io(path, "look at", source))?;
+    if metadata.is_file() {
+        Ok(file)
+    } else {
+        Err(StoreError::NotRegular {
+            path: path.to_path_buf(),
+            kind: kind_of(&metadata),
+        })
+    }
+}
+
+/// Reads a stored file up to `length`, the size that its fingerprint says, and no further, so that a growing file gives
+/// one state.
+///
+/// A file that is shorter by now gives what is there: the result is then shorter than `length`, and the caller says so.
+pub fn read(path: &Path, length: u64) -> Result<Vec<u8>, StoreError> {
+    let file = open(path)?;
+    let io = |source| StoreError::io(path, "read", source);
+    let length = usize::try_from(length).map_err(|_| io(io::ErrorKind::FileTooLarge.into()))?;
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
+    bytes.resize(length, 0);
+    let filled = read_at(&file, &mut bytes, 0).map_err(io)?;
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Fills the buffer from this offset of the file, as far as the file goes, and says how many bytes that were.
+pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// What something is, in a word with its article.
+pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        "a file"
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::Mode;
+
+    #[test]
+    fn reads_no_further_than_was_seen_and_no_more_than_there_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, "0123456789").unwrap();
+        assert_eq!(read(&path, 4).unwrap(), b"0123");
+        assert_eq!(read(&path, 99).unwrap(), b"0123456789");
+        assert!(
+            read(&path, u64::MAX).is_err(),
+            "a size that no memory holds is an error"
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_regular_file_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+        let text = read(&fifo, 1).unwrap_err().to_string();
+        assert!(text.contains("a FIFO"), "{text}");
+        let text = read(dir.path(), 1).unwrap_err().to_string();
+        assert!(text.contains("a directory"), "{text}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("fifo", &link).unwrap();
+        assert!(read(&link, 1).is_err());
+        assert!(read(&dir.path().join("nothing"), 1).is_err());
+    }
+}

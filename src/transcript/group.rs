@@ -1,0 +1,231 @@
+//! The lines of one thread as its turns and responses.
+//!
+//! A turn stands where its first line stands; every later line of the same response adds its blocks to it, whatever stands
+//! between them (`spec/turns.md`). The lines come without copies: what is a copy is decided where the whole session is seen.
+
+use std::collections::HashMap;
+
+use super::line::{Fact, Line, ResponseLine, What};
+use super::text::{Buffers, Text};
+use super::thread::{Response, ResponseKey, Stamp, Turn, TurnKind};
+
+/// One thread's lines, grouped.
+#[derive(Debug, Default)]
+pub struct Grouped {
+    /// The turns, in the order of each one's first line.
+    pub turns: Vec<Turn>,
+    /// The responses, in the order of each one's first line.
+    pub responses: Vec<Response>,
+    /// Every compaction, with the turn that it follows.
+    pub compactions: Vec<(Option<usize>, Compaction)>,
+    /// What the lines tell about agents and background work, in order.
+    pub facts: Vec<PlacedFact>,
+    /// Every line's identity, for what is decided by ancestry.
+    pub lines: Vec<PlacedLine>,
+}
+
+/// A compaction of the context, as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// What set it off.
+    pub trigger: Option<Text>,
+    /// Tokens before.
+    pub pre_tokens: Option<u64>,
+    /// Tokens after.
+    pub post_tokens: Option<u64>,
+    /// Whether only tool output was dropped.
+    pub micro: bool,
+}
+
+/// A fact and where its line stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedFact {
+    /// The line's turn; none where the line is no turn.
+    pub turn: Option<usize>,
+    /// How many turns began before the line or with it: where it stands even if it is no turn.
+    pub after: usize,
+    /// When the line was written.
+    pub at: Stamp,
+    /// What it tells.
+    pub fact: Fact,
+}
+
+/// A line's identity and turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedLine {
+    /// The line's uuid.
+    pub uuid: Option<Text>,
+    /// The line that it follows.
+    pub parent: Option<Text>,
+    /// Its turn; none where it is no turn.
+    pub turn: Option<usize>,
+    /// When it was written.
+    pub at: Stamp,
+}
+
+/// Groups the lines of one thread. In an agent's thread a prompt is a task.
+pub fn group(lines: Vec<Line>, buffers: &Buffers, agent: bool) -> Grouped {
+    let mut grouped = Grouped::default();
+    let mut answers: HashMap<(bool, ResponseKey), Answer> = HashMap::new();
+    for line in lines {
+        let Line {
+            source,
+            number,
+            uuid,
+            parent,
+            at,
+            what,
+            facts,
+            ..
+        } = line;
+        let turn = match what {
+            What::Turn {
+                mut kind,
+                blocks,
+                origin,
+            } => {
+                if agent && kind == TurnKind::User {
+                    kind = TurnKind::Task;
+                }
+                let (message_id, model) = (None, None);
+                grouped.turns.push(Turn {
+                    kind,
+                    at,
+                    message_id,
+                    model,
+                    origin,
+                    blocks,
+                    source,
+                    line: number,
+                });
+                Some(grouped.turns.len() - 1)
+            }
+            What::Response(response) => {
+                let key = response_key(&response, uuid, buffers, source, number);
+                let answer = answers
+                    .entry((response.error, key.clone()))
+                    .or_insert_with(|| {
+                        grouped.turns.push(Turn {
+                            kind: if response.error {
+                                TurnKind::Error
+                            } else {
+                                TurnKind::Assistant
+                            },
+                            at,
+                            message_id: response.message_id,
+                            model: response.model,
+                            origin: None,
+                            blocks: Vec::new(),
+                            source,
+                            line: number,
+                        });
+                        if !response.error {
+                            grouped.responses.push(Response::new(key));
+                        }
+                        Answer {
+                            turn: grouped.turns.len() - 1,
+                            response: grouped.responses.len().wrapping_sub(1),
+                        }
+                    });
+                let turn = answer.turn;
+                if !response.error {
+                    grouped.responses[answer.response].add(&response, buffers);
+                }
+                grouped.turns[turn].blocks.extend(response.blocks);
+                Some(turn)
+            }
+            What::Compaction {
+                trigger,
+                pre_tokens,
+                post_tokens,
+                micro,
+            } => {
+                let after = grouped.turns.len().checked_sub(1);
+                grouped.compactions.push((
+                    after,
+                    Compaction {
+                        trigger,
+                        pre_tokens,
+                        post_tokens,
+                        micro,
+                    },
+                ));
+                None
+            }
+            What::Aside(_) => None,
+        };
+        let after = grouped.turns.len();
+        grouped
+            .facts
+            .extend(facts.into_iter().map(|fact| PlacedFact {
+                turn,
+                after,
+                at,
+                fact,
+            }));
+        grouped.lines.push(PlacedLine {
+            uuid,
+            parent,
+            turn,
+            at,
+        });
+    }
+    grouped
+}
+
+struct Answer {
+    turn: usize,
+    response: usize,
+}
+
+impl Response {
+    fn new(key: ResponseKey) -> Self {
+        let (usage, model) = (None, None);
+        Self {
+            key,
+            usage,
+            model,
+            has_stop_reason: false,
+            usage_differs: false,
+            usage_lines: 0,
+        }
+    }
+
+    /// Takes up one more line. The line with the most output tokens speaks for the response, the later one at a tie.
+    fn add(&mut self, line: &ResponseLine, buffers: &Buffers) {
+        self.has_stop_reason |= line.has_stop_reason;
+        let model = || line.model.map(|model| buffers.raw(model).to_text());
+        let Some(usage) = line.usage else {
+            if self.usage.is_none() {
+                self.model = model();
+            }
+            return;
+        };
+        self.usage_lines += 1;
+        let best = self.usage.is_none_or(|best| usage.output >= best.output);
+        self.usage_differs |= self.usage.is_some_and(|known| known != usage);
+        if best {
+            self.usage = Some(usage);
+            self.model = model();
+        }
+    }
+}
+
+fn response_key(
+    line: &ResponseLine,
+    uuid: Option<Text>,
+    buffers: &Buffers,
+    source: u32,
+    number: u64,
+) -> ResponseKey {
+    let text = |text: Text| buffers.raw(text).to_text();
+    match (line.message_id, line.request_id, uuid) {
+        (Some(id), _, _) => ResponseKey::Message(text(id)),
+        (None, Some(id), _) => ResponseKey::Request(text(id)),
+        (None, None, Some(uuid)) => ResponseKey::LineUuid(text(uuid)),
+        (None, None, None) => ResponseKey::Line {
+            source,
+            line: number,
+        },
+    }
+}
