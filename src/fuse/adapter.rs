@@ -134,12 +134,12 @@ impl Shared {
             Err(TreeError::NotFound(_)) if node.identity.kind == NodeKind::File => {
                 node.attributes.ok_or(Errno::ENOENT)
             }
-            Err(error) => Err(self.failed(&node.identity.place, &error)),
+            Err(error) => Err(Self::failed(&node.identity.place, &error)),
         }
     }
 
     /// The error number for an answer, and a word in the log if it is not an everyday one.
-    pub(super) fn failed(&self, place: &Place, error: &TreeError) -> Errno {
+    pub(super) fn failed(place: &Place, error: &TreeError) -> Errno {
         if let TreeError::Store(_) = error {
             tracing::warn!("{}: {error}", place.path().display());
         }
@@ -194,7 +194,7 @@ impl Shared {
             return Ok(Arc::clone(names));
         }
         let listed = self.view.list(&directory.place);
-        let mut entries = listed.map_err(|error| self.failed(&directory.place, &error))?;
+        let mut entries = listed.map_err(|error| Self::failed(&directory.place, &error))?;
         entries.retain(|entry| listable(&directory.place, entry));
         let entries: Arc<[Entry]> = entries.into();
         *names() = Some(Arc::clone(&entries));

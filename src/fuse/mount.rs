@@ -184,7 +184,7 @@ impl Mount {
             // Nobody listens where a mount is not served but held.
             let _ = events.send(Event::Ended);
         });
-        let failed = |error| explain(&point, error);
+        let failed = |error: io::Error| explain(&point, &error);
         let session = Session::new(requests, &point, &config(options)).map_err(failed)?;
         let connection = session.as_fd().try_clone_to_owned().map_err(failed)?;
         let session = ManuallyDrop::new(session.spawn().map_err(failed)?);
@@ -348,7 +348,7 @@ fn try_device() -> Result<(), MountError> {
 }
 
 /// What an error of fuser means, the device being there and the mount point checked.
-fn explain(point: &Path, error: io::Error) -> MountError {
+fn explain(point: &Path, error: &io::Error) -> MountError {
     let point = point.to_path_buf();
     let reason = error.to_string().trim().to_owned();
     if error.kind() == io::ErrorKind::NotFound {

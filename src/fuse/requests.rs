@@ -67,7 +67,7 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
             self.adapter.answer_later(lane(&place), |shared| {
                 match shared.view.attributes(&place) {
                     Ok(attributes) => entry(shared, place, &attributes, reply),
-                    Err(error) => reply.error(shared.failed(&place, &error)),
+                    Err(error) => reply.error(Shared::failed(&place, &error)),
                 }
             });
         });
@@ -103,7 +103,7 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         self.adapter.answer_if_spare(lane(&place), move |shared| {
             match shared.view.target(&place) {
                 Ok(target) => reply.data(target.as_os_str().as_bytes()),
-                Err(error) => reply.error(shared.failed(&place, &error)),
+                Err(error) => reply.error(Shared::failed(&place, &error)),
             }
         });
     }
@@ -133,7 +133,7 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
                     let place = &node.identity.place;
                     match shared.view.open(place, version) {
                         Ok(content) => opened(&node, shared.open(number.0, &node, content), reply),
-                        Err(error) => reply.error(shared.failed(place, &error)),
+                        Err(error) => reply.error(Shared::failed(place, &error)),
                     }
                 });
         });
