@@ -18,7 +18,7 @@ mod walk;
 
 pub use index::Index;
 pub use name::{safe_id, safe_name};
-pub use open::{open, read, read_at};
+pub use open::{open, read, read_at, status, status_of};
 pub use source::{Source, SourceError};
 
 use index::Indexer;
@@ -101,6 +101,11 @@ impl Fingerprint {
             mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
             ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Device and inode number: which file it is.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
     }
 
     /// When the file was last modified.

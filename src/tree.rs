@@ -3,6 +3,20 @@
 //! [`View`] is all that `fuse`, `export` and `cat` see of it. A [`Place`] is a path in the tree; a node's content is an
 //! immutable value with a version, so that one (place, version) always reads the same.
 
+mod content;
+pub mod export;
+mod kept;
+mod live;
+mod place;
+mod readme;
+mod rendering;
+mod sources;
+mod state;
+mod version;
+mod view;
+
+pub use view::{Options, Tree};
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,6 +106,8 @@ pub enum TreeError {
 }
 
 /// The tree, as everything that shows it sees it.
+///
+/// `list`, `kind` and `known` may parse a session, and render nothing.
 pub trait View: Send + Sync + 'static {
     /// What kind of node is at this place, as far as names tell. Renders nothing.
     fn kind(&self, place: &Place) -> Result<NodeKind, TreeError>;

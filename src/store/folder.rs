@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// What lies in one folder, by the sessions that it belongs to.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     /// Device and inode number.
     pub(super) identity: (u64, u64),
+    /// When it last got or lost an entry.
+    pub(super) modified: SystemTime,
     /// By what stands before `.jsonl`, or by the session ID that an agent's lines give.
     pub(super) pieces: BTreeMap<OsString, Piece>,
     /// Directories that may be project folders themselves, links last. Only of a source's root.
@@ -254,6 +257,7 @@ impl Look<'_> {
         let mut folder = Folder {
             path: self.path.to_path_buf(),
             identity: self.listing.identity,
+            modified: self.listing.modified,
             pieces: BTreeMap::new(),
             projects: Vec::new(),
             problems: Vec::new(),

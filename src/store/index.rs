@@ -85,6 +85,11 @@ impl Index {
         self.sessions.is_empty()
     }
 
+    /// When a folder with sessions last got or lost an entry; none if there is no folder.
+    pub fn modified(&self) -> Option<SystemTime> {
+        self.folders.iter().map(|folder| folder.modified).max()
+    }
+
     /// Faults that belong to no session: an unreadable folder, an agent's file that names no session, a `.jsonl` that is
     /// no transcript. Sorted by path.
     pub fn problems(&self) -> &[Problem] {
