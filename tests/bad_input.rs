@@ -106,7 +106,7 @@ fn a_fifo_and_a_loop_of_links_are_left_alone() {
     home.output(["export", "--source", "store", "-o", "out"]);
     let found = tool(
         "find",
-        [mounted.path(""), home.path("out")].map(|path| path.into_os_string()),
+        [mounted.path(""), home.path("out")].map(std::path::PathBuf::into_os_string),
     );
     assert!(
         String::from_utf8_lossy(&found).lines().count() < 200,

@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for place in places {
         match export(&tree, &place, &args.output, stop.flag()) {
             Ok(exported) => faults += report(&exported),
-            Err(ExportError::Stopped) => stop.end(),
+            Err(ExportError::Stopped) => output::Stop::end(),
             Err(error) => return Err(Failure::new("cannot export").because(error)),
         }
         let written: PathBuf = args
