@@ -9,10 +9,12 @@ mod export;
 mod failure;
 mod list;
 mod log;
+mod mount;
 mod output;
 mod reconstruct;
 mod schema;
 mod sources;
+mod unmount;
 
 pub use failure::Failure;
 pub use output::Paint;
@@ -37,6 +39,9 @@ pub struct Cli {
     /// What every command takes.
     #[command(flatten)]
     pub common: Common,
+    /// Set where `mount` starts the program again to stay in the background
+    #[arg(long, hide = true)]
+    detached: bool,
     /// The command.
     #[command(subcommand)]
     pub command: Command,
@@ -71,6 +76,10 @@ impl Common {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Mount sessions as a read-only file system
+    Mount(mount::Args),
+    /// End a mount
+    Unmount(unmount::Args),
     /// List the sessions, newest first
     List(list::Args),
     /// Write a session's artefact and telemetry as two files
@@ -87,8 +96,10 @@ pub enum Command {
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Result<(), Failure> {
-    log::start(cli.common);
+    log::start(cli.common, cli.detached);
     match cli.command {
+        Command::Mount(args) => mount::run(&args, cli.common, cli.detached),
+        Command::Unmount(args) => unmount::run(&args),
         Command::List(args) => list::run(&args, cli.common.paint()),
         Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Cat(args) => cat::run(&args),

@@ -27,7 +27,10 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     if !folders.is_empty() {
         return folders.iter().map(|folder| one(folder)).collect();
     }
-    let places = Source::default_places_here();
+    let places: Vec<PathBuf> = Source::default_places_here()
+        .into_iter()
+        .map(|place| std::path::absolute(&place).unwrap_or(place))
+        .collect();
     let there: Vec<&PathBuf> = places.iter().filter(|place| place.is_dir()).collect();
     if there.is_empty() {
         let places: Vec<String> = places
@@ -48,6 +51,38 @@ fn one(folder: &Path) -> Result<Source, Failure> {
 pub(super) struct Opened(Arc<Store>);
 
 impl Opened {
+    /// These sources without the sessions of these IDs or beginnings of IDs. An ID that no session has yet keeps it out
+    /// when it comes.
+    pub(super) fn excluding(sources: Vec<Source>, excluded: &[String]) -> Result<Self, Failure> {
+        let all = Self(Arc::new(Store::new(sources.clone())));
+        all.warn();
+        if excluded.is_empty() {
+            return Ok(all);
+        }
+        let index = all.0.index();
+        let mut ids = Vec::new();
+        for wanted in excluded {
+            if index.ids().any(|id| id.starts_with(wanted)) {
+                ids.push(resolve(index.ids(), wanted)?);
+            } else {
+                tracing::warn!("{}: there is no such session yet", display::line(wanted));
+                ids.push(wanted.clone());
+            }
+        }
+        Ok(Self(Arc::new(Store::new(sources).excluding(ids))))
+    }
+
+    /// The store over them.
+    pub(super) fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.0)
+    }
+
+    /// Their directories.
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        let sources = self.0.sources().iter();
+        sources.map(|source| source.root().to_path_buf()).collect()
+    }
+
     /// The files of every session, sorted by ID.
     pub(super) fn sessions(&self) -> Vec<SessionFiles> {
         self.warn();
