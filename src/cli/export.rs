@@ -35,11 +35,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut places = Vec::new();
     for session in &args.sessions {
         let id = opened.resolve(session)?;
-        places.push(
-            Place::root()
-                .join(OsStr::new("sessions"))
-                .join(OsStr::new(&id)),
-        );
+        let place = Place::root()
+            .join(OsStr::new("sessions"))
+            .join(OsStr::new(&id));
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
     if places.is_empty() {
         places.push(Place::root());

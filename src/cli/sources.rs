@@ -110,26 +110,9 @@ impl Opened {
         Tree::new(Arc::clone(&self.0), Options::default())
     }
 
-    /// Refuses a place for output that lies below a source: no command ever writes there.
+    /// Refuses a place for output that lies below a source.
     pub(super) fn refuse_below(&self, output: &Path) -> Result<(), Failure> {
-        let place = resolved(output).map_err(|error| {
-            Failure::new(format!("cannot look at {}", output.display())).because(error)
-        })?;
-        for source in self.0.sources() {
-            let root = source.root();
-            if root
-                .canonicalize()
-                .is_ok_and(|root| place.starts_with(root))
-            {
-                return Err(Failure::new(format!(
-                    "{} lies below the source {}, and nothing is ever written there",
-                    output.display(),
-                    root.display()
-                ))
-                .hint("choose another folder with -o DIR"));
-            }
-        }
-        Ok(())
+        refuse_below(&self.roots(), output)
     }
 
     /// Says what could not be used and belongs to no session.
@@ -137,6 +120,26 @@ impl Opened {
         for problem in self.0.index().problems() {
             tracing::warn!("{}", display::line(&problem.to_string()));
         }
+    }
+}
+
+/// Refuses a place for output that lies below one of these folders that hold sessions: no command ever writes there.
+pub(super) fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
+    let place = resolved(output).map_err(|error| {
+        Failure::new(format!("cannot look at {}", output.display())).because(error)
+    })?;
+    let holds = |root: &&PathBuf| {
+        root.canonicalize()
+            .is_ok_and(|root| place.starts_with(root))
+    };
+    match roots.iter().find(holds) {
+        None => Ok(()),
+        Some(root) => Err(Failure::new(format!(
+            "{} lies below the source {}, and nothing is ever written there",
+            output.display(),
+            root.display()
+        ))
+        .hint("choose another folder")),
     }
 }
 
