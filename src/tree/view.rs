@@ -3,7 +3,7 @@
 use super::content::{Bytes, Slice};
 use super::live::Live;
 use super::place::{AGENTS, Derived, LATEST, Node, Owner, README, SESSIONS, SOURCE, TURNS};
-use super::rendering::{Contents, Outline, Renderings, TurnLine, Version, Whose};
+use super::rendering::{Contents, Outline, Rendered, Renderings, TurnLine, Version, Whose};
 use super::state::{State, States};
 use super::version::Versioner;
 use super::{Attributes, Content, Entry, NodeKind, Place, TreeError, View, readme};
@@ -291,6 +291,31 @@ impl View for Tree {
         }
     }
 
+    fn version(&self, place: &Place) -> Option<u64> {
+        match Node::of(place)? {
+            Node::Derived(id, ..) | Node::Turn(id, ..) => Some(self.state(place, id).ok()?.version),
+            _ => self.known(place).map(|attributes| attributes.version),
+        }
+    }
+
+    fn at_hand(&self, place: &Place, version: u64) -> Option<Arc<dyn Content>> {
+        let node = Node::of(place)?;
+        let (Node::Derived(id, ..) | Node::Turn(id, ..)) = node else {
+            return self.open(place, version).ok();
+        };
+        let state = self.state(place, id).ok()?;
+        let of = Version {
+            version,
+            ..state.version()
+        };
+        let kept = || self.renderings.kept_contents(of).ok_or(());
+        let Ok(Some(Target::File(whose, file, turn))) = Target::of(node, kept) else {
+            return None;
+        };
+        let rendered = self.renderings.kept_file(of, whose, file)?;
+        part(&rendered, turn)
+    }
+
     fn open(&self, place: &Place, version: u64) -> Result<Arc<dyn Content>, TreeError> {
         let node = Node::of(place).ok_or_else(|| not_found(place))?;
         let stale = || TreeError::Stale(place.path().to_path_buf());
@@ -330,15 +355,7 @@ impl View for Tree {
                 kept.ok_or_else(stale)?
             }
         };
-        let bytes = rendered.bytes.clone();
-        let Some((turn, _)) = turn else {
-            return Ok(Arc::new(Slice::whole(bytes)));
-        };
-        let range = rendered
-            .outline
-            .turn(turn)
-            .ok_or_else(|| not_found(place))?;
-        Ok(Arc::new(Slice { bytes, range }))
+        part(&rendered, turn).ok_or_else(|| not_found(place))
     }
 
     fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
@@ -412,6 +429,16 @@ impl Target {
             _ => None,
         })
     }
+}
+
+/// What a file shows of a rendered one: all of it, or one turn's section.
+fn part(rendered: &Rendered, turn: Option<(TurnIndex, TurnLine)>) -> Option<Arc<dyn Content>> {
+    let bytes = rendered.bytes.clone();
+    let Some((turn, _)) = turn else {
+        return Some(Arc::new(Slice::whole(bytes)));
+    };
+    let range = rendered.outline.turn(turn)?;
+    Some(Arc::new(Slice { bytes, range }))
 }
 
 fn file_attributes(
