@@ -40,17 +40,19 @@ pub(super) enum Owner<'a> {
 pub(super) enum Derived {
     Artefact,
     Full,
+    Spine,
     Telemetry,
 }
 
 impl Derived {
     /// In the order of their names.
-    pub(super) const ALL: [Self; 3] = [Self::Full, Self::Artefact, Self::Telemetry];
+    pub(super) const ALL: [Self; 4] = [Self::Full, Self::Artefact, Self::Spine, Self::Telemetry];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Artefact => "artefact.md",
             Self::Full => "artefact.full.md",
+            Self::Spine => "artefact.spine.md",
             Self::Telemetry => "telemetry.json",
         }
     }

@@ -302,6 +302,7 @@ impl Renderings {
         let style = match file {
             Derived::Artefact => Style::Cut(self.max_block_bytes),
             Derived::Full => Style::Full,
+            Derived::Spine => Style::Spine,
             Derived::Telemetry => {
                 let shown = self.file(state, whose, Derived::Artefact)?.shown;
                 self.rendered.fetch_add(1, Ordering::Relaxed);

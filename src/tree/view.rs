@@ -3,7 +3,7 @@
 use super::content::{Bytes, Slice};
 use super::live::Live;
 use super::place::{AGENTS, Derived, LATEST, Node, Owner, README, SESSIONS, SOURCE, TURNS};
-use super::rendering::{Contents, Outline, Renderings, TurnLine, Version, Whose};
+use super::rendering::{Contents, Outline, Rendered, Renderings, TurnLine, Version, Whose};
 use super::state::{State, States};
 use super::version::Versioner;
 use super::{Attributes, Content, Entry, NodeKind, Place, TreeError, View, readme};
@@ -293,52 +293,44 @@ impl View for Tree {
 
     fn open(&self, place: &Place, version: u64) -> Result<Arc<dyn Content>, TreeError> {
         let node = Node::of(place).ok_or_else(|| not_found(place))?;
-        let stale = || TreeError::Stale(place.path().to_path_buf());
+        let changed = || TreeError::Stale(place.path().to_path_buf());
         let id = match node {
             Node::Readme if version == self.readme_version => {
                 return Ok(Arc::new(Slice::whole(self.readme.clone())));
             }
-            Node::Readme => return Err(stale()),
+            Node::Readme => return Err(changed()),
             Node::Source(id, path) => {
                 let state = self.state(place, id)?;
                 let file = state.sources.file(&state.files.fragments, path);
                 let file = file.ok_or_else(|| self.no_file(place))?;
                 let opened = self.live.open(&file.path, version);
                 let opened = opened.map_err(|error| gone_or(place, error))?;
-                return Ok(Arc::new(opened.ok_or_else(stale)?));
+                return Ok(Arc::new(opened.ok_or_else(changed)?));
             }
             Node::Derived(id, ..) | Node::Turn(id, ..) => id,
             _ => return Err(self.no_file(place)),
         };
         let state = self.state(place, id)?;
-        let current = version == state.version;
+        if version == state.version {
+            let target = Target::of(node, || self.renderings.contents(&state))?;
+            let target = target.ok_or_else(|| not_found(place))?;
+            let make = |whose, file| self.renderings.file(&state, whose, file);
+            return content(place, target, make);
+        }
         let of = Version {
             version,
             ..state.version()
         };
-        let target = Target::of(node, || match current {
-            true => self.renderings.contents(&state),
-            false => self.renderings.kept_contents(of).ok_or_else(stale),
+        let target = Target::of(node, || {
+            self.renderings.kept_contents(of).ok_or_else(changed)
         })?;
-        let Some(Target::File(whose, file, turn)) = target else {
-            return Err(not_found(place));
+        let target = target.ok_or_else(|| not_found(place))?;
+        let kept = |whose, file| {
+            self.renderings
+                .kept_file(of, whose, file)
+                .ok_or_else(changed)
         };
-        let rendered = match current {
-            true => self.renderings.file(&state, whose, file)?,
-            false => {
-                let kept = self.renderings.kept_file(of, whose, file);
-                kept.ok_or_else(stale)?
-            }
-        };
-        let bytes = rendered.bytes.clone();
-        let Some((turn, _)) = turn else {
-            return Ok(Arc::new(Slice::whole(bytes)));
-        };
-        let range = rendered
-            .outline
-            .turn(turn)
-            .ok_or_else(|| not_found(place))?;
-        Ok(Arc::new(Slice { bytes, range }))
+        content(place, target, kept)
     }
 
     fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
@@ -379,6 +371,7 @@ impl Tree {
 }
 
 /// What a path below a session names that depends on the session's contents.
+#[derive(Clone, Copy)]
 enum Target {
     Directory,
     File(Whose, Derived, Option<(TurnIndex, TurnLine)>),
@@ -433,6 +426,25 @@ fn file_attributes(
         version: state.version,
         live: false,
     })
+}
+
+/// The content of a file, or of the section of it that a turn is.
+fn content(
+    place: &Place,
+    target: Target,
+    rendered: impl FnOnce(Whose, Derived) -> Result<Arc<Rendered>, TreeError>,
+) -> Result<Arc<dyn Content>, TreeError> {
+    let Target::File(whose, file, turn) = target else {
+        return Err(not_directory(place));
+    };
+    let rendered = rendered(whose, file)?;
+    let bytes = rendered.bytes.clone();
+    let Some((turn, _)) = turn else {
+        return Ok(Arc::new(Slice::whole(bytes)));
+    };
+    let range = rendered.outline.turn(turn);
+    let range = range.ok_or_else(|| not_found(place))?;
+    Ok(Arc::new(Slice { bytes, range }))
 }
 
 fn directory_attributes(modified: SystemTime) -> Attributes {
