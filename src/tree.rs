@@ -45,7 +45,7 @@ impl Place {
 }
 
 /// What kind of node stands at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// A directory.
     Directory,
@@ -117,6 +117,14 @@ pub trait View: Send + Sync + 'static {
     fn known(&self, place: &Place) -> Option<Attributes>;
     /// The attributes, rendered if need be.
     fn attributes(&self, place: &Place) -> Result<Attributes, TreeError>;
+    /// The version that a file has now, if that is known without rendering. Listings number their entries by it.
+    fn version(&self, place: &Place) -> Option<u64> {
+        self.known(place).map(|attributes| attributes.version)
+    }
+    /// The content of a file in this version if it is at hand: nothing is read or rendered for it.
+    fn at_hand(&self, _place: &Place, _version: u64) -> Option<Arc<dyn Content>> {
+        None
+    }
     /// The content of a file in this version.
     fn open(&self, place: &Place, version: u64) -> Result<Arc<dyn Content>, TreeError>;
     /// A link's target, relative.

@@ -3,7 +3,7 @@
 use super::Style;
 use super::contain::{Inline, List, Or, Page, SafeValue};
 use super::guide::{completeness, how_to_read};
-use super::names::{Name, number};
+use super::names::number;
 use super::thread::{agent_facts, thread_facts, times};
 use crate::session::{Agent, Join, Role, Session, Thread, ThreadIndex};
 use crate::transcript::display::Shown;
@@ -158,7 +158,10 @@ fn row(session: &Session, thread: &Thread, agent: &Agent, page: &mut Page) {
         ),
         &Or(agent.depth.map(u64::from), "not known"),
         &Or(
-            agent.parent.map(|parent| Name(session, parent)),
+            agent
+                .parent
+                .and_then(|parent| session.threads.get(parent))
+                .map(Parent),
             "not known",
         ),
         &Or(has_runs.then_some(spawned), "not found"),
@@ -168,6 +171,18 @@ fn row(session: &Session, thread: &Thread, agent: &Agent, page: &mut Page) {
         &thread.totals.turns.total,
         &thread.totals.tokens.total(),
     ]);
+}
+
+/// A thread in a table cell: `main`, or its ID.
+struct Parent<'a>(&'a Thread);
+
+impl Inline for Parent<'_> {
+    fn write(&self, page: &mut Page) {
+        match self.0.role {
+            Role::Main => "main".write(page),
+            Role::Agent(_) | Role::Service(_) => SafeValue::of(&self.0.id).write(page),
+        }
+    }
 }
 
 /// The turn of a join, as far as there is one.

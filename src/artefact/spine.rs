@@ -116,12 +116,11 @@ impl Gap {
         if self.turns.is_empty() && self.blocks == 0 {
             return;
         }
-        let kinds = List(self.turns.iter().map(|(kind, count)| (*count, " ", *kind)));
+        let turns = List(self.turns.iter().map(|(kind, count)| (*count, " ", *kind)));
         page.paragraph((
             "Left out up to the next heading: ",
-            (self.turns.values().sum::<u64>(), " turns"),
-            (!self.turns.is_empty()).then_some((" (", kinds, ")")),
-            (", ", self.blocks, " blocks, ", self.bytes, " bytes."),
+            (!self.turns.is_empty()).then_some(("turns (", turns, "), ")),
+            ("blocks: ", self.blocks, ", bytes: ", self.bytes),
         ));
         page.leave_out(self.blocks, self.bytes);
     }

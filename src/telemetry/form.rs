@@ -404,6 +404,7 @@ pub(super) struct LogProblem {
 
 /// The telemetry of one thread by itself: its entry in the session's telemetry, and the session's completeness.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Own{Entry}", deny_unknown_fields)]
 pub(super) struct Own<Entry> {
     #[serde(flatten)]
     pub entry: Entry,
@@ -424,7 +425,7 @@ impl Safe {
 
 /// An instant, ISO 8601 in UTC with milliseconds.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
+#[schemars(inline, extend("format" = "date-time"))]
 pub(super) struct Time(String);
 
 impl Time {
