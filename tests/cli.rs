@@ -166,13 +166,24 @@ fn reconstruct_writes_two_private_files_and_prints_their_paths() {
     }
 
     let written = |option: &str| {
-        home.output(["reconstruct", "7a11", "--source", "store", "-o", "out", option]);
+        home.output([
+            "reconstruct",
+            "7a11",
+            "--source",
+            "store",
+            "-o",
+            "out",
+            option,
+        ]);
         std::fs::read_to_string(home.path(&artefact)).unwrap()
     };
     let full = home.output(["cat", "7a11/artefact.full.md", "--source", "store"]);
     assert_eq!(written("--full"), full);
     let spine = written("--spine");
-    assert!(spine.len() < full.len() && spine.contains("Add a line to the changelog"), "{spine}");
+    assert!(
+        spine.len() < full.len() && spine.contains("Add a line to the changelog"),
+        "{spine}"
+    );
     assert_eq!(before, snapshot(&store));
 }
 
