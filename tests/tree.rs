@@ -11,6 +11,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTime};
 
@@ -602,7 +603,7 @@ fn export_writes_what_the_tree_shows() {
     let root = to.path().join("new/out");
     // Twice: the second time over the first.
     for _ in 0..2 {
-        let exported = export(&world.tree, &Place::root(), &root).unwrap();
+        let exported = export(&world.tree, &Place::root(), &root, &AtomicBool::new(false)).unwrap();
         assert!(exported.failed.is_empty(), "{:?}", exported.failed);
         assert_eq!(exported.files, files.len() as u64);
         assert_eq!(exported.links, 1);
@@ -640,7 +641,13 @@ fn export_of_one_session_goes_on_past_what_fails() {
     let there = root.join("sessions").join(S);
     fs::create_dir_all(there.join("telemetry.json/in the way")).unwrap();
     fs::write(there.join("agents"), "in the way").unwrap();
-    let exported = export(&world.tree, &place(&format!("sessions/{S}")), root).unwrap();
+    let exported = export(
+        &world.tree,
+        &place(&format!("sessions/{S}")),
+        root,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
     let failed: Vec<_> = exported
         .failed
         .iter()
@@ -653,7 +660,12 @@ fn export_of_one_session_goes_on_past_what_fails() {
     );
     assert!(there.join("artefact.md").is_file());
     assert!(!root.join("sessions").join(T).exists());
-    let missing = export(&world.tree, &place("sessions/nothing"), root);
+    let missing = export(
+        &world.tree,
+        &place("sessions/nothing"),
+        root,
+        &AtomicBool::new(false),
+    );
     assert!(missing.is_err());
 }
 
