@@ -1,1 +1,19 @@
-//! The mount: the only place that knows FUSE.
+//! The mount: the only place that knows FUSE. It shows any [`crate::tree::View`] and knows nothing of sessions.
+//!
+//! [`mount::serve`] does all of it: mounts, answers until a signal or somebody else's unmount, and leaves nothing behind.
+//! [`point`] says whether a directory can be mounted on, and unmounts; [`daemon`] puts the process into the background.
+
+mod adapter;
+mod attr;
+mod busy;
+pub mod daemon;
+mod handles;
+mod helper;
+mod inodes;
+pub mod mount;
+mod mountinfo;
+pub mod point;
+mod pool;
+mod requests;
+
+pub use busy::{Use, User};

@@ -25,6 +25,9 @@
 //!   [`transcript::text`]) and, in Markdown, inside a fence or a code span (module [`artefact::contain`]).
 //! - Content is a value: an immutable buffer with its length and the version of what it was made from.
 
+// A test that cannot go on says so by panicking.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod artefact;
 pub mod cli;
 pub mod fuse;

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use open::open;
+pub(crate) use open::{last_part, title};
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ mod walk;
 
 pub use index::Index;
 pub use name::{safe_id, safe_name};
-pub use open::{open, read, read_at};
+pub use open::{open, read, read_at, status, status_of};
 pub use source::{Source, SourceError};
 
 use index::Indexer;
@@ -101,6 +101,11 @@ impl Fingerprint {
             mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
             ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Device and inode number: which file it is.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
     }
 
     /// When the file was last modified.
@@ -243,7 +248,7 @@ impl Store {
         self
     }
 
-    /// How old an answer about what is there may be.
+    /// How old an answer about what is there may be; nothing means to look at every question.
     #[must_use]
     pub fn recheck_after(mut self, age: Duration) -> Self {
         self.recheck = age;
@@ -261,6 +266,9 @@ impl Store {
     }
 
     /// Which sessions there are. Reads again only the folders that changed; those who ask at the same time share one look.
+    ///
+    /// Opens nothing but the heads of files whose names do not say what they are, and, where two sources have a session of
+    /// one ID with files of the same sizes, those files, to compare them; each only once a state.
     pub fn index(&self) -> Arc<Index> {
         let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, index)) = &indexed.last
@@ -285,13 +293,8 @@ impl Store {
         let index = self.index();
         let located = index.sessions.get(id)?;
         let files = self.walk().session(id, located);
-        let is_there = files
-            .fragments
-            .iter()
-            .any(|fragment| !fragment.files.is_empty())
-            || located
-                .pieces()
-                .any(|(folder, _)| folder.path.join(&located.stem).is_dir());
+        let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
+            || located.directories().any(|path| path.is_dir());
         is_there.then_some(files)
     }
 
@@ -313,15 +316,13 @@ impl Store {
             .iter()
             .flat_map(|fragment| &fragment.files);
         let agents = files.filter(|file| matches!(file.role, FileRole::Agent(_)));
-        let folders = || {
+        let newest = agents.map(|file| file.fingerprint.modified()).max();
+        newest.or_else(|| {
             located
-                .pieces()
-                .filter_map(|(folder, _)| modified(&folder.path.join(&located.stem)))
-        };
-        agents
-            .map(|file| file.fingerprint.modified())
-            .max()
-            .or_else(|| folders().max())
+                .directories()
+                .filter_map(|path| modified(&path))
+                .max()
+        })
     }
 
     /// The session whose files changed last, and when: by its main file and by when its folder of agents got or lost one.
@@ -329,6 +330,7 @@ impl Store {
     pub fn latest(&self) -> Option<(String, SystemTime)> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(latest) = &*latest
+            && !self.recheck.is_zero()
             && latest.at.elapsed() < self.recheck.max(latest.took * 4)
         {
             return latest.answer.clone();

@@ -3,6 +3,21 @@
 //! [`View`] is all that `fuse`, `export` and `cat` see of it. A [`Place`] is a path in the tree; a node's content is an
 //! immutable value with a version, so that one (place, version) always reads the same.
 
+mod content;
+pub mod export;
+mod kept;
+mod live;
+mod place;
+mod readme;
+mod rendering;
+mod sources;
+mod state;
+mod target;
+mod version;
+mod view;
+
+pub use view::{Options, Tree};
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +46,7 @@ impl Place {
 }
 
 /// What kind of node stands at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// A directory.
     Directory,
@@ -92,6 +107,8 @@ pub enum TreeError {
 }
 
 /// The tree, as everything that shows it sees it.
+///
+/// `list` and `kind` may parse a session, and render nothing; `known`, `version` and `at_hand` do neither.
 pub trait View: Send + Sync + 'static {
     /// What kind of node is at this place, as far as names tell. Renders nothing.
     fn kind(&self, place: &Place) -> Result<NodeKind, TreeError>;
@@ -101,6 +118,14 @@ pub trait View: Send + Sync + 'static {
     fn known(&self, place: &Place) -> Option<Attributes>;
     /// The attributes, rendered if need be.
     fn attributes(&self, place: &Place) -> Result<Attributes, TreeError>;
+    /// The version that a file has now, if that is known without rendering. Listings number their entries by it.
+    fn version(&self, place: &Place) -> Option<u64> {
+        self.known(place).map(|attributes| attributes.version)
+    }
+    /// The content of a file in this version if it is at hand: nothing is read or rendered for it.
+    fn at_hand(&self, _place: &Place, _version: u64) -> Option<Arc<dyn Content>> {
+        None
+    }
     /// The content of a file in this version.
     fn open(&self, place: &Place, version: u64) -> Result<Arc<dyn Content>, TreeError>;
     /// A link's target, relative.

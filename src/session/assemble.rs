@@ -158,7 +158,6 @@ fn merge_agents(
 ) -> Vec<Draft> {
     struct Candidate<'a> {
         draft: Draft,
-        written: i64,
         uuids: Vec<Uuid<'a>>,
     }
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
@@ -191,13 +190,9 @@ fn merge_agents(
             lines,
             usage_lines_seen,
         };
-        candidates.push(Candidate {
-            draft,
-            written: file.written,
-            uuids,
-        });
+        candidates.push(Candidate { draft, uuids });
     }
-    // The longest first: a shorter one that is its beginning joins it.
+    // The longest first: it is the newest, since each wake-up wrote all that was there before; a shorter one joins it.
     candidates.sort_by(|a, b| {
         b.uuids
             .len()
@@ -217,29 +212,18 @@ fn merge_agents(
         let home = known
             .into_iter()
             .find(|&i| merged[i].uuids.starts_with(&candidate.uuids));
-        match home {
-            Some(i) => {
-                let longest = &mut merged[i];
-                assembled.lines_duplicate += candidate.uuids.len() as u64;
-                longest.draft.usage_lines_seen += candidate.draft.usage_lines_seen;
-                // What the newest file is called is what the agent is called now.
-                let (mut old, mut newest) = (candidate.draft.source, longest.draft.source);
-                if candidate.written > longest.written {
-                    std::mem::swap(&mut old, &mut newest);
-                    longest.written = candidate.written;
-                    longest.draft.id = candidate.draft.id;
-                }
-                longest.draft.source = newest;
-                longest.draft.generations.push(old);
-                longest.draft.generations.sort_unstable();
-            }
-            None => {
-                if let Some(first) = first {
-                    by_first.entry(first).or_default().push(merged.len());
-                }
-                merged.push(candidate);
-            }
+        if let Some(i) = home {
+            let longest = &mut merged[i].draft;
+            assembled.lines_duplicate += candidate.uuids.len() as u64;
+            longest.usage_lines_seen += candidate.draft.usage_lines_seen;
+            longest.generations.push(candidate.draft.source);
+            longest.generations.sort_unstable();
+            continue;
         }
+        if let Some(first) = first {
+            by_first.entry(first).or_default().push(merged.len());
+        }
+        merged.push(candidate);
     }
     let mut drafts: Vec<Draft> = merged
         .into_iter()

@@ -152,7 +152,7 @@ impl About {
 
 /// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
 /// line of the first prompt.
-fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
+pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
     let own: HashSet<_> = mains
         .iter()
         .flat_map(|f| &f.lines)
@@ -202,7 +202,7 @@ fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
 }
 
 /// The last part of a path of either kind.
-fn last_part(path: &str) -> Option<&str> {
+pub(crate) fn last_part(path: &str) -> Option<&str> {
     path.split(['/', '\\']).rfind(|part| !part.is_empty())
 }
 

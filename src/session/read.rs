@@ -38,8 +38,6 @@ pub(super) struct ThreadFile {
     pub agent: Option<String>,
     /// Index into the session's sources.
     pub source: u32,
-    /// When it was last written, in nanoseconds since the epoch: of several files of one agent the newest names it.
-    pub written: i64,
     /// Its lines.
     pub lines: FileLines,
 }
@@ -112,7 +110,6 @@ pub(super) fn read(session: &SessionFiles) -> Files {
                 files.threads.push(ThreadFile {
                     agent,
                     source: i as u32,
-                    written: file.fingerprint.mtime_ns,
                     lines,
                 });
             }

@@ -11,9 +11,11 @@ use super::probe::Probes;
 use super::source::is_uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// What lies in one folder, by the sessions that it belongs to.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     /// Device and inode number.
     pub(super) identity: (u64, u64),
+    /// When it last got or lost an entry.
+    pub(super) modified: SystemTime,
     /// By what stands before `.jsonl`, or by the session ID that an agent's lines give.
     pub(super) pieces: BTreeMap<OsString, Piece>,
     /// Directories that may be project folders themselves, links last. Only of a source's root.
@@ -183,6 +187,8 @@ impl Look<'_> {
             Err(_) if *kind == Kind::Link => {
                 return fault("a symbolic link that leads nowhere".into());
             }
+            // It went away since its folder was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Fact::Nothing,
             Err(error) => return fault(format!("cannot be looked at: {error}")),
         };
         if metadata.is_dir() {
@@ -254,6 +260,7 @@ impl Look<'_> {
         let mut folder = Folder {
             path: self.path.to_path_buf(),
             identity: self.listing.identity,
+            modified: self.listing.modified,
             pieces: BTreeMap::new(),
             projects: Vec::new(),
             problems: Vec::new(),

@@ -51,16 +51,24 @@ impl Located {
         folder.path.join(name)
     }
 
+    /// The session's own directories. The ID of a session that has none may come from an agent's lines, and is no path.
+    pub(super) fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        let pieces = self.pieces().filter(|(_, piece)| piece.folder);
+        pieces.map(|(folder, _)| folder.path.join(&self.stem))
+    }
+
     /// When its main file, or the list of its agents, last changed.
     pub(super) fn touched(&self) -> Option<SystemTime> {
-        let times = self.pieces().flat_map(|(folder, piece)| {
-            let agents = || folder.path.join(&self.stem).join("subagents");
-            let beside = piece.beside.iter().map(|name| folder.path.join(name));
+        let files = self.pieces().flat_map(|(folder, piece)| {
             let main = piece.main.then(|| self.main(folder));
-            let own = main.into_iter().chain(piece.folder.then(agents));
-            own.chain(beside).filter_map(|path| super::modified(&path))
+            let beside = piece.beside.iter().map(|name| folder.path.join(name));
+            main.into_iter().chain(beside)
         });
-        times.max()
+        let agents = self.directories().map(|path| path.join("subagents"));
+        files
+            .chain(agents)
+            .filter_map(|path| super::modified(&path))
+            .max()
     }
 }
 
@@ -83,6 +91,11 @@ impl Index {
     /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// When a folder with sessions last got or lost an entry; none if there is no folder.
+    pub fn modified(&self) -> Option<SystemTime> {
+        self.folders.iter().map(|folder| folder.modified).max()
     }
 
     /// Faults that belong to no session: an unreadable folder, an agent's file that names no session, a `.jsonl` that is

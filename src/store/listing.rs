@@ -34,6 +34,8 @@ pub(super) enum Kind {
 pub(super) struct Listing {
     /// Device and inode number of the directory.
     pub(super) identity: (u64, u64),
+    /// When the directory last got or lost an entry.
+    pub(super) modified: SystemTime,
     pub(super) entries: Box<[(OsString, Kind)]>,
     /// Whether the directory has more names than fit.
     pub(super) cut: bool,
@@ -130,6 +132,7 @@ pub(super) fn read(path: &Path, metadata: &Metadata) -> io::Result<Listing> {
     let changed = changed(metadata);
     Ok(Listing {
         identity: (metadata.dev(), metadata.ino()),
+        modified: metadata.modified()?,
         entries: entries.into_boxed_slice(),
         cut,
         changed,

@@ -1,6 +1,6 @@
 //! Opening and reading stored files: only regular ones, only for reading, only as far as was seen.
 
-use super::StoreError;
+use super::{Fingerprint, StoreError};
 use nix::fcntl::OFlag;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -18,11 +18,24 @@ pub fn open(path: &Path) -> Result<File, StoreError> {
         .custom_flags(flags.bits())
         .open(path)
         .map_err(|source| StoreError::io(path, "open", source))?;
-    let metadata = file
-        .metadata()
-        .map_err(|source| StoreError::io(path, "look at", source))?;
+    status_of(&file, path)?;
+    Ok(file)
+}
+
+/// The state of the regular file at this path now. No link is followed at its last part, and nothing is opened.
+pub fn status(path: &Path) -> Result<Fingerprint, StoreError> {
+    regular(path, std::fs::symlink_metadata(path))
+}
+
+/// The state of an open file now; the path is for the error.
+pub fn status_of(file: &File, path: &Path) -> Result<Fingerprint, StoreError> {
+    regular(path, file.metadata())
+}
+
+fn regular(path: &Path, metadata: io::Result<Metadata>) -> Result<Fingerprint, StoreError> {
+    let metadata = metadata.map_err(|source| StoreError::io(path, "look at", source))?;
     if metadata.is_file() {
-        Ok(file)
+        Ok(Fingerprint::of(&metadata))
     } else {
         Err(StoreError::NotRegular {
             path: path.to_path_buf(),
@@ -68,6 +81,8 @@ pub(super) fn kind_of(metadata: &Metadata) -> &'static str {
     let kind = metadata.file_type();
     if kind.is_file() {
         "a file"
+    } else if kind.is_symlink() {
+        "a symbolic link"
     } else if kind.is_dir() {
         "a directory"
     } else if kind.is_fifo() {

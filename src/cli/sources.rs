@@ -1,0 +1,213 @@
+//! Where a command's sessions come from, and which one of them it means.
+
+use super::Failure;
+use crate::store::{SessionFiles, Source, Store};
+use crate::transcript::display;
+use crate::tree::{Options, Tree};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// The option of commands that take no positional sources.
+#[derive(Debug, clap::Args)]
+pub(super) struct SourceArgs {
+    /// A folder that holds sessions, as often as needed; by default where the harness keeps them
+    #[arg(long = "source", value_name = "DIR")]
+    folders: Vec<PathBuf>,
+}
+
+impl SourceArgs {
+    /// Opens the sources.
+    pub(super) fn open(&self) -> Result<Opened, Failure> {
+        Ok(Opened(Arc::new(Store::new(recognise(&self.folders)?))))
+    }
+}
+
+/// Recognises these sources; with none, those of the default places that are there.
+pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    if !folders.is_empty() {
+        return folders.iter().map(|folder| one(folder)).collect();
+    }
+    let places: Vec<PathBuf> = Source::default_places_here()
+        .into_iter()
+        .map(|place| std::path::absolute(&place).unwrap_or(place))
+        .collect();
+    let there: Vec<&PathBuf> = places.iter().filter(|place| place.is_dir()).collect();
+    if there.is_empty() {
+        let places: Vec<String> = places
+            .iter()
+            .map(|place| place.display().to_string())
+            .collect();
+        return Err(Failure::new(format!("no sessions here: there is no {}", places.join(" and no ")))
+            .hint("name a folder that holds sessions with --source DIR, or write a sample store: sessionfs demo"));
+    }
+    there.into_iter().map(|place| one(place)).collect()
+}
+
+fn one(folder: &Path) -> Result<Source, Failure> {
+    Source::recognise(folder).map_err(|error| Failure::new("cannot use this source").because(error))
+}
+
+/// Sources that were opened.
+pub(super) struct Opened(Arc<Store>);
+
+impl Opened {
+    /// These sources without the sessions of these IDs or beginnings of IDs. An ID that no session has yet keeps it out
+    /// when it comes.
+    pub(super) fn excluding(sources: Vec<Source>, excluded: &[String]) -> Result<Self, Failure> {
+        let all = Self(Arc::new(Store::new(sources.clone())));
+        all.warn();
+        if excluded.is_empty() {
+            return Ok(all);
+        }
+        let index = all.0.index();
+        let mut ids = Vec::new();
+        for wanted in excluded {
+            if index.ids().any(|id| id.starts_with(wanted)) {
+                ids.push(resolve(index.ids(), wanted)?);
+            } else {
+                tracing::warn!("{}: there is no such session yet", display::line(wanted));
+                ids.push(wanted.clone());
+            }
+        }
+        Ok(Self(Arc::new(Store::new(sources).excluding(ids))))
+    }
+
+    /// The store over them.
+    pub(super) fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.0)
+    }
+
+    /// Their directories.
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        let sources = self.0.sources().iter();
+        sources.map(|source| source.root().to_path_buf()).collect()
+    }
+
+    /// The files of every session, sorted by ID.
+    pub(super) fn sessions(&self) -> Vec<SessionFiles> {
+        self.warn();
+        let index = self.0.index();
+        // One that vanished since is no session any more.
+        index.ids().filter_map(|id| self.0.files(id)).collect()
+    }
+
+    /// The ID of the session that a person means by it, or by a beginning of it.
+    pub(super) fn resolve(&self, wanted: &str) -> Result<String, Failure> {
+        self.warn();
+        let index = self.0.index();
+        resolve(index.ids(), wanted)
+    }
+
+    /// The files of a session that was there a moment ago.
+    pub(super) fn files(&self, id: &str) -> Result<SessionFiles, Failure> {
+        self.0.files(id).ok_or_else(|| {
+            Failure::new(format!("session {id} is gone")).hint("sessionfs list shows the sessions")
+        })
+    }
+
+    /// What a mount of them would show.
+    pub(super) fn tree(&self) -> Tree {
+        Tree::new(Arc::clone(&self.0), Options::default())
+    }
+
+    /// Refuses a place for output that lies below a source.
+    pub(super) fn refuse_below(&self, output: &Path) -> Result<(), Failure> {
+        refuse_below(&self.roots(), output)
+    }
+
+    /// Says what could not be used and belongs to no session.
+    fn warn(&self) {
+        for problem in self.0.index().problems() {
+            tracing::warn!("{}", display::line(&problem.to_string()));
+        }
+    }
+}
+
+/// Refuses a place for output that lies below one of these folders that hold sessions: no command ever writes there.
+pub(super) fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
+    let place = resolved(output).map_err(|error| {
+        Failure::new(format!("cannot look at {}", output.display())).because(error)
+    })?;
+    let holds = |root: &&PathBuf| {
+        root.canonicalize()
+            .is_ok_and(|root| place.starts_with(root))
+    };
+    match roots.iter().find(holds) {
+        None => Ok(()),
+        Some(root) => Err(Failure::new(format!(
+            "{} lies below the source {}, and nothing is ever written there",
+            output.display(),
+            root.display()
+        ))
+        .hint("choose another folder")),
+    }
+}
+
+fn resolve<'a>(ids: impl Iterator<Item = &'a str>, wanted: &str) -> Result<String, Failure> {
+    let found: Vec<&str> = ids.filter(|id| id.starts_with(wanted)).collect();
+    if found.contains(&wanted) {
+        return Ok(wanted.to_owned());
+    }
+    match found.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(Failure::new(format!("no session begins with {wanted}"))
+            .hint("sessionfs list shows the sessions")),
+        many => {
+            let mut some = many[..many.len().min(CANDIDATES)].join(", ");
+            if many.len() > CANDIDATES {
+                some += ", …";
+            }
+            let what = format!("{wanted} begins the IDs of {} sessions: {some}", many.len());
+            Err(Failure::new(what).hint("give more of the ID"))
+        }
+    }
+}
+
+/// How many IDs an ambiguous prefix lists.
+const CANDIDATES: usize = 10;
+
+/// Where a path is that need not be there: the part that is, without links, and the rest by its words.
+fn resolved(path: &Path) -> std::io::Result<PathBuf> {
+    let mut place = std::env::current_dir()?;
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                place.pop();
+            }
+            part => place.push(part),
+        }
+        match place.canonicalize() {
+            Ok(canonical) => place = canonical,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_begins_another_still_names_its_own() {
+        let resolve = |wanted| resolve(["ab", "abc", "b"].into_iter(), wanted);
+        assert_eq!(resolve("ab").unwrap(), "ab");
+        assert_eq!(resolve("abc").unwrap(), "abc");
+        assert!(resolve("a").is_err());
+        assert!(resolve("c").is_err());
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_yet_is_seen_through_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("store")).unwrap();
+        std::os::unix::fs::symlink("store", root.join("link")).unwrap();
+        assert_eq!(
+            resolved(&root.join("link/new/../out")).unwrap(),
+            root.join("store/out")
+        );
+    }
+}

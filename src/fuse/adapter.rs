@@ -1,0 +1,359 @@
+//! Kernel requests to the tree and its answers back.
+//!
+//! Three rules keep one session from harming another. Every handler runs in a shield: a panic costs its own call, which
+//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only looks or reads is
+//! done by the thread that took the request, but never by the last one that is free.
+//!
+//! A request of this process itself would wait for itself, so it is refused: a link in a source may lead into the mount.
+
+use super::attr::{self, NAME_MAX, Owner};
+use super::handles::Handles;
+use super::inodes::{Identity, Inodes, Node, ROOT};
+use super::pool::{Lane, Pool};
+use crate::tree::{Attributes, Content, Entry, NodeKind, Place, TreeError, View};
+use fuser::{Errno, FileAttr, Generation, Request};
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Threads that take requests.
+pub(super) const WORKERS: usize = 4;
+
+/// Most open files, and most open directories (`spec/architecture.md`).
+const OPEN_LIMIT: usize = 1024;
+
+/// An inode's generation. Numbers stand for one thing only, so there never is a second one.
+pub(super) const GENERATION: Generation = Generation(0);
+
+/// Shows a [`View`] to the kernel. Cheap to clone; clones show the same.
+#[derive(Clone)]
+pub(super) struct Adapter(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) view: Arc<dyn View>,
+    pub(super) inodes: Inodes,
+    pub(super) files: Handles<OpenFile>,
+    pub(super) directories: Handles<OpenDirectory>,
+    pub(super) owner: Owner,
+    pool: Pool,
+    /// Workers that do something themselves that may take a while.
+    busy: AtomicUsize,
+    /// Lists the threads of this process; nothing where its own requests are answered like all others.
+    own_threads: Option<File>,
+}
+
+/// An open file: one version, whatever the tree does meanwhile.
+pub(super) struct OpenFile {
+    pub(super) number: u64,
+    pub(super) lane: Lane,
+    pub(super) content: Arc<dyn Content>,
+}
+
+/// An open directory. Its names are those at the time when it was last read from the start.
+pub(super) struct OpenDirectory {
+    pub(super) place: Place,
+    names: Mutex<Option<Arc<[Entry]>>>,
+}
+
+impl Adapter {
+    /// Shows this tree as the current user's. `own_threads` is the list of threads whose requests are refused.
+    pub(super) fn new(view: Arc<dyn View>, allow_other: bool, own_threads: Option<File>) -> Self {
+        Self(Arc::new(Shared {
+            view,
+            inodes: Inodes::new(),
+            files: Handles::new(OPEN_LIMIT),
+            directories: Handles::new(OPEN_LIMIT),
+            owner: Owner::current(allow_other),
+            pool: Pool::new(),
+            busy: AtomicUsize::new(0),
+            own_threads,
+        }))
+    }
+
+    /// Answers here and now. A panic drops the reply unsent, and that answers EIO.
+    pub(super) fn answer(&self, answer: impl FnOnce(&Shared)) {
+        // The panic hook has said what happened and where.
+        let _ = catch_unwind(AssertUnwindSafe(|| answer(&self.0)));
+    }
+
+    /// Answers on the pool.
+    pub(super) fn answer_later(&self, lane: Lane, answer: impl FnOnce(&Shared) + Send + 'static) {
+        let shared = Arc::clone(&self.0);
+        self.0.pool.run(lane, move || answer(&shared));
+    }
+
+    /// Answers here if another worker is free meanwhile, else on the pool.
+    pub(super) fn answer_if_spare(
+        &self,
+        lane: Lane,
+        answer: impl FnOnce(&Shared) + Send + 'static,
+    ) {
+        let busy = Busy::new(&self.0.busy);
+        if busy.before < WORKERS - 1 {
+            self.answer(answer);
+        } else {
+            drop(busy);
+            self.answer_later(lane, answer);
+        }
+    }
+}
+
+impl Shared {
+    /// Refuses a request of this process itself.
+    pub(super) fn admit(&self, request: &Request) -> Result<(), Errno> {
+        let Some(threads) = &self.own_threads else {
+            return Ok(());
+        };
+        let thread = request.pid().to_string();
+        match fstatat(threads, thread.as_str(), AtFlags::empty()) {
+            Ok(_) => Err(Errno::EDEADLK),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What stands behind a number. The kernel asks for none that it was not told of.
+    pub(super) fn node(&self, number: u64) -> Result<Node, Errno> {
+        self.inodes.get(number).ok_or(Errno::ESTALE)
+    }
+
+    /// The place of this name in a directory.
+    pub(super) fn child(&self, directory: u64, name: &OsStr) -> Result<Place, Errno> {
+        if name.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        Ok(self.node(directory)?.identity.place.join(name))
+    }
+
+    /// Counts the node as told to the kernel and gives its attributes.
+    pub(super) fn look_up(&self, place: Place, attributes: &Attributes) -> FileAttr {
+        let identity = identity(place, attributes);
+        let number = self.inodes.look_up(identity, Some(*attributes));
+        self.owner.attr(number, attributes)
+    }
+
+    /// The attributes of an inode as far as they are known without rendering.
+    pub(super) fn known(&self, node: &Node) -> Option<Result<Attributes, Errno>> {
+        // A version never changes, and it outlives what the tree has: its size holds as long as the kernel knows the inode.
+        if let Some(attributes) = node.attributes.filter(attr::fixed) {
+            return Some(Ok(attributes));
+        }
+        let now = self.view.known(&node.identity.place)?;
+        Some(current(node, now))
+    }
+
+    /// The attributes of an inode, rendered if need be.
+    pub(super) fn attributes(&self, node: &Node) -> Result<Attributes, Errno> {
+        match self.view.attributes(&node.identity.place) {
+            Ok(now) => current(node, now),
+            // What is open or just looked up reads on though its place is gone.
+            Err(TreeError::NotFound(_)) if node.identity.kind == NodeKind::File => {
+                node.attributes.ok_or(Errno::ENOENT)
+            }
+            Err(error) => Err(Self::failed(&node.identity.place, &error)),
+        }
+    }
+
+    /// The error number for an answer, and a word in the log if it is not an everyday one.
+    pub(super) fn failed(place: &Place, error: &TreeError) -> Errno {
+        if let TreeError::Store(_) = error {
+            tracing::warn!("{}: {error}", place.path().display());
+        }
+        attr::errno(error)
+    }
+
+    /// A handle for this content of an inode.
+    pub(super) fn open(
+        &self,
+        number: u64,
+        node: &Node,
+        content: Arc<dyn Content>,
+    ) -> Result<u64, Errno> {
+        let place = &node.identity.place;
+        if let Some(said) = node.attributes.filter(attr::fixed)
+            && said.size != content.size()
+        {
+            // The kernel would cut it off or pad it with zeros; no answer is better than a wrong one.
+            tracing::error!(
+                "{}: {} bytes were promised and {} are there",
+                place.path().display(),
+                said.size,
+                content.size()
+            );
+            return Err(Errno::EIO);
+        }
+        let file = OpenFile {
+            number,
+            lane: lane(place),
+            content,
+        };
+        let handle = self.files.open(file).ok_or(Errno::EMFILE)?;
+        self.inodes.opened(number);
+        Ok(handle)
+    }
+
+    /// The names of an open directory; from the start they are taken anew, so that rewinding shows what is there now.
+    pub(super) fn names(
+        &self,
+        directory: &OpenDirectory,
+        offset: u64,
+    ) -> Result<Arc<[Entry]>, Errno> {
+        let names = || {
+            directory
+                .names
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if offset > 0
+            && let Some(names) = &*names()
+        {
+            return Ok(Arc::clone(names));
+        }
+        let listed = self.view.list(&directory.place);
+        let mut entries = listed.map_err(|error| Self::failed(&directory.place, &error))?;
+        entries.retain(|entry| listable(&directory.place, entry));
+        let entries: Arc<[Entry]> = entries.into();
+        *names() = Some(Arc::clone(&entries));
+        Ok(entries)
+    }
+
+    /// The number that a listing gives for a name, without telling the kernel of the inode.
+    pub(super) fn number(&self, place: Place, kind: NodeKind) -> u64 {
+        self.inodes.number(&self.named(place, kind))
+    }
+
+    /// The number of a directory itself and of the one above it.
+    pub(super) fn dots(&self, place: &Place) -> (u64, u64) {
+        let above = match place.path().parent() {
+            Some(parent) => parent
+                .iter()
+                .fold(Place::root(), |place, name| place.join(name)),
+            None => Place::root(),
+        };
+        let of = |place: &Place| {
+            if *place == Place::root() {
+                ROOT
+            } else {
+                self.number(place.clone(), NodeKind::Directory)
+            }
+        };
+        (of(place), of(&above))
+    }
+
+    /// Counts a listed node as told to the kernel. Gives its attributes if they may be believed, else ones to be asked for again.
+    pub(super) fn list(&self, place: Place, kind: NodeKind) -> (FileAttr, bool) {
+        if let Some(attributes) = self.view.known(&place) {
+            return (self.look_up(place, &attributes), true);
+        }
+        let identity = self.named(place, kind);
+        let version = identity.version;
+        // The kernel takes over whatever a listing says, also for an inode that is open: it must be true.
+        let told = self.inodes.known(&identity).and_then(|n| n.attributes);
+        let number = self.inodes.look_up(identity, None);
+        match told {
+            Some(attributes) => (self.owner.attr(number, &attributes), true),
+            None => (
+                self.owner.attr(number, &attr::unknown(kind, version)),
+                false,
+            ),
+        }
+    }
+
+    /// What a name stands for now, as far as is known without rendering.
+    fn named(&self, place: Place, kind: NodeKind) -> Identity {
+        let version = match kind {
+            NodeKind::File => self.view.version(&place).unwrap_or(0),
+            NodeKind::Directory | NodeKind::Link => 0,
+        };
+        Identity {
+            place,
+            kind,
+            version,
+        }
+    }
+}
+
+impl OpenDirectory {
+    /// Not read yet.
+    pub(super) fn new(place: Place) -> Self {
+        Self {
+            place,
+            names: Mutex::new(None),
+        }
+    }
+}
+
+/// One part of the tree that may be slow by itself: what lies two levels below the root, as `sessions/<id>` does.
+pub(super) fn lane(place: &Place) -> Lane {
+    let mut hasher = DefaultHasher::new();
+    place
+        .path()
+        .iter()
+        .take(2)
+        .for_each(|name| name.hash(&mut hasher));
+    hasher.finish()
+}
+
+fn identity(place: Place, attributes: &Attributes) -> Identity {
+    Identity {
+        place,
+        kind: attributes.kind,
+        version: match attributes.kind {
+            NodeKind::File => attributes.version,
+            NodeKind::Directory | NodeKind::Link => 0,
+        },
+    }
+}
+
+/// The attributes at a place, if they are still those of this inode.
+fn current(node: &Node, now: Attributes) -> Result<Attributes, Errno> {
+    let identity = &node.identity;
+    let same = now.kind == identity.kind
+        && (now.kind != NodeKind::File || now.version == identity.version);
+    if same {
+        Ok(now)
+    } else {
+        node.attributes.ok_or(Errno::ESTALE)
+    }
+}
+
+/// Whether the kernel can list this name; one that it cannot would cost the whole directory.
+fn listable(directory: &Place, entry: &Entry) -> bool {
+    let name = entry.name.as_encoded_bytes();
+    let fits = !name.is_empty()
+        && name.len() <= NAME_MAX
+        && name != b"."
+        && name != b".."
+        && !name.iter().any(|byte| matches!(byte, b'/' | 0));
+    if !fits {
+        tracing::error!(
+            "{}: cannot list the name {:?}",
+            directory.path().display(),
+            entry.name
+        );
+    }
+    fits
+}
+
+/// Counts a worker as busy as long as it lives.
+struct Busy<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Busy<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        Self { count, before }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

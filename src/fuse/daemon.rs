@@ -1,0 +1,258 @@
+//! Into the background, and word of it.
+//!
+//! The program starts itself again rather than fork, because there may be threads by then. The second one reports over its
+//! standard output, which is a pipe, and shares standard error with the first, so that what it says is seen as it said it.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// What the background process says when it is ready.
+const READY: &[u8] = b"READY=1\n";
+
+/// A log of this length is put aside before a new mount writes to it.
+const LOG_LIMIT: u64 = 1 << 20;
+
+/// How a start in the background went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// It runs and is ready.
+    Ready,
+    /// It ended with this exit code and has said why.
+    Ended(u8),
+}
+
+/// Why it is not known how a start in the background went.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The program cannot be started again.
+    #[error("cannot start the background process: {0}")]
+    Spawn(#[from] io::Error),
+    /// Somebody ended it.
+    #[error("the background process was ended by signal {0} before it was ready")]
+    Signal(i32),
+    /// It takes too long. It was told to end.
+    #[error("the background process was not ready after {} seconds", .0.as_secs())]
+    Late(Duration),
+}
+
+/// Starts this program again with these arguments and waits until it calls [`settle`] or ends, but not longer than `limit`.
+pub fn start(
+    arguments: impl IntoIterator<Item = OsString>,
+    limit: Duration,
+) -> Result<Started, StartError> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let (answer, answered) = mpsc::channel();
+    if let Some(mut status) = child.stdout.take() {
+        std::thread::Builder::new().spawn(move || {
+            let ready = status.read_exact(&mut [0; READY.len()]).is_ok();
+            let _ = answer.send(ready);
+        })?;
+    }
+    match answered.recv_timeout(limit) {
+        Ok(true) => Ok(Started::Ready),
+        Ok(false) | Err(mpsc::RecvTimeoutError::Disconnected) => ended(&mut child),
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            // It unmounts if it comes that far.
+            let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+            Err(StartError::Late(limit))
+        }
+    }
+}
+
+fn ended(child: &mut Child) -> Result<Started, StartError> {
+    let status = child.wait()?;
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) => Err(StartError::Signal(signal)),
+        (code, None) => Ok(Started::Ended(
+            code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+        )),
+    }
+}
+
+/// Tells the first process that this one is ready, and lets go of all that came from it: terminal, directory, input and output.
+///
+/// Standard error goes on to the log. Fails if the first process is gone: then nobody wants this one.
+pub fn settle(log: Option<&File>) -> io::Result<()> {
+    // It fails only where this process leads a session already.
+    let _ = setsid();
+    // A working directory would keep some file system busy.
+    std::env::set_current_dir("/")?;
+    let nothing = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    dup2_stdin(&nothing)?;
+    dup2_stderr(log.unwrap_or(&nothing))?;
+    let mut status = io::stdout().lock();
+    status.write_all(READY)?;
+    status.flush()?;
+    dup2_stdout(&nothing)?;
+    Ok(())
+}
+
+/// Where a mount on this point logs: `$XDG_STATE_HOME/sessionfs/<the point's name>.log`, by default below `~/.local/state`.
+///
+/// Nothing if there is no home.
+pub fn log_path(point: &Path) -> Option<PathBuf> {
+    log_path_in(point, |name| std::env::var_os(name))
+}
+
+fn log_path_in(point: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let state =
+        absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    let mut name = point
+        .file_name()
+        .unwrap_or(OsStr::new("root"))
+        .to_os_string();
+    name.push(".log");
+    Some(state.join("sessionfs").join(name))
+}
+
+/// Opens a log for writing at its end. Makes its directory, and puts a long one aside as `<name>.old`.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)?;
+    }
+    if std::fs::metadata(path).is_ok_and(|status| status.len() > LOG_LIMIT) {
+        let mut old = path.as_os_str().to_os_string();
+        old.push(".old");
+        std::fs::rename(path, old)?;
+    }
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Whom to tell that the mount answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listeners {
+    /// An open file descriptor that is written to and closed: a pipe or a file.
+    pub descriptor: Option<u32>,
+    /// A service manager's socket, as `$NOTIFY_SOCKET` names it; one that begins with `@` is abstract.
+    pub socket: Option<OsString>,
+}
+
+impl Listeners {
+    /// Fails if the descriptor is not open for writing, which is better known before the mount than after.
+    pub fn check(&self) -> io::Result<()> {
+        self.open().map(drop)
+    }
+
+    /// Tells them.
+    pub fn tell(&self) -> io::Result<()> {
+        if let (Some(mut file), Some(number)) = (self.open()?, self.descriptor) {
+            file.write_all(READY)?;
+            drop(file);
+            close(number.cast_signed())?;
+        }
+        if let Some(name) = &self.socket {
+            let word = format!("MAINPID={}\nREADY=1\n", std::process::id());
+            let address = match name.as_bytes().strip_prefix(b"@") {
+                Some(name) => SocketAddr::from_abstract_name(name)?,
+                None => SocketAddr::from_pathname(name)?,
+            };
+            UnixDatagram::unbound()?.send_to_addr(word.as_bytes(), &address)?;
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<Option<File>> {
+        self.descriptor
+            .map(|number| {
+                OpenOptions::new()
+                    .write(true)
+                    .open(format!("/proc/self/fd/{number}"))
+            })
+            .transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_lies_in_the_state_directory() {
+        let of = |point: &str, state: &str, home: &str| {
+            let path = log_path_in(Path::new(point), |name| {
+                let value = if name == "HOME" { home } else { state };
+                Some(OsString::from(value)).filter(|value| !value.is_empty())
+            });
+            path.map(|path| path.to_string_lossy().into_owned())
+        };
+        let some = |path: &str| Some(path.to_owned());
+        assert_eq!(of("/a/mnt", "/s", "/h"), some("/s/sessionfs/mnt.log"));
+        assert_eq!(
+            of("/a/mnt", "", "/h"),
+            some("/h/.local/state/sessionfs/mnt.log")
+        );
+        assert_eq!(
+            of("/a/mnt", "relative", "/h"),
+            some("/h/.local/state/sessionfs/mnt.log")
+        );
+        assert_eq!(of("/a/mnt", "", ""), None);
+    }
+
+    #[test]
+    fn a_long_log_is_put_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/mnt.log");
+        open_log(&path).unwrap().write_all(b"short").unwrap();
+        open_log(&path).unwrap().set_len(LOG_LIMIT + 1).unwrap();
+        open_log(&path).unwrap().write_all(b"anew").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"anew");
+        let old = std::fs::metadata(folder.path().join("new/mnt.log.old")).unwrap();
+        assert_eq!(old.len(), LOG_LIMIT + 1);
+    }
+
+    #[test]
+    fn a_listening_socket_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let listeners = Listeners {
+            descriptor: None,
+            socket: Some(path.into_os_string()),
+        };
+        listeners.tell().unwrap();
+        let mut word = [0; 64];
+        let length = socket.recv(&mut word).unwrap();
+        assert!(word[..length].ends_with(b"\nREADY=1\n"));
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_open_is_refused() {
+        let listeners = Listeners {
+            descriptor: Some(987_654),
+            socket: None,
+        };
+        assert!(listeners.check().is_err());
+    }
+}

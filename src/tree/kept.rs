@@ -1,0 +1,172 @@
+//! What is costly to make and kept until the room is needed: each made once, however many ask at the same time.
+
+use quick_cache::Weighter;
+use quick_cache::sync::{Cache, GuardResult};
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+/// How many values that are larger than the whole cache are kept beside it, the latest ones: enough for a session, its
+/// two artefacts and its telemetry, so that who reads them one after the other does not have each made again.
+const LARGE: usize = 4;
+
+/// A value that knows about how many bytes of memory it takes.
+pub(super) trait Weighs {
+    fn weight(&self) -> u64;
+}
+
+/// A cache with a bound in bytes and single flight.
+pub(super) struct Kept<K, V> {
+    cache: Cache<K, V, ByWeight>,
+    large: Mutex<VecDeque<(K, V)>>,
+    capacity: u64,
+}
+
+#[derive(Clone)]
+struct ByWeight;
+
+impl<K, V: Weighs> Weighter<K, V> for ByWeight {
+    fn weight(&self, _: &K, value: &V) -> u64 {
+        value.weight().max(1)
+    }
+}
+
+impl<K: Clone + Eq + Hash, V: Clone + Weighs> Kept<K, V> {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self {
+            // So few items are expected that all lie in one shard: each may weigh as much as the whole.
+            cache: Cache::with_weighter(32, capacity, ByWeight),
+            large: Mutex::new(VecDeque::new()),
+            capacity,
+        }
+    }
+
+    /// The value if it is there.
+    pub(super) fn peek(&self, key: &K) -> Option<V> {
+        self.cache.get(key).or_else(|| self.large(key))
+    }
+
+    /// The value, made if it is not there. Who asks for the same while it is made waits for it; nobody else does. Where
+    /// making fails, the next one that waits tries.
+    ///
+    /// The making must not run on a thread of a pool whose other work may ask for the same key.
+    pub(super) fn get<E>(&self, key: &K, make: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
+        match self.cache.get_value_or_guard(key, None) {
+            GuardResult::Value(value) => Ok(value),
+            GuardResult::Guard(guard) => {
+                if let Some(value) = self.large(key) {
+                    return Ok(value);
+                }
+                let value = make()?;
+                if value.weight() > self.capacity {
+                    let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+                    large.push_front((key.clone(), value.clone()));
+                    large.truncate(LARGE);
+                }
+                // It is refused when it is too large, and then those who wait get it all the same.
+                let _ = guard.insert(value.clone());
+                Ok(value)
+            }
+            // Not reached without a time limit; making it again is right in any case.
+            GuardResult::Timeout => make(),
+        }
+    }
+
+    fn large(&self, key: &K) -> Option<V> {
+        let large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, value) = large.iter().find(|(other, _)| other == key)?;
+        Some(value.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Value(u64);
+
+    impl Weighs for Value {
+        fn weight(&self) -> u64 {
+            self.0
+        }
+    }
+
+    fn count(kept: &Kept<u8, Value>, key: u8, weight: u64, made: &AtomicU64) -> Value {
+        kept.get(&key, || {
+            made.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, ()>(Value(weight))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_value_is_made_once_for_all_who_ask_together() {
+        for weight in [1, 1000] {
+            let kept = Kept::new(100);
+            let made = AtomicU64::new(0);
+            let start = Barrier::new(8);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        start.wait();
+                        count(&kept, 1, weight, &made)
+                    });
+                }
+            });
+            assert_eq!(made.into_inner(), 1, "weight {weight}");
+        }
+    }
+
+    #[test]
+    fn the_bound_holds_and_large_values_are_kept_a_while() {
+        let kept = Kept::new(100);
+        let made = AtomicU64::new(0);
+        for key in 0..50 {
+            count(&kept, key, 10, &made);
+        }
+        assert!(kept.cache.weight() <= 100);
+        let before = made.load(Ordering::Relaxed);
+        for _ in 0..3 {
+            count(&kept, 100, 1000, &made);
+            count(&kept, 101, 1000, &made);
+        }
+        assert_eq!(made.load(Ordering::Relaxed), before + 2);
+        for key in 102..110 {
+            count(&kept, key, 1000, &made);
+        }
+        assert_eq!(kept.peek(&100), None);
+    }
+
+    #[test]
+    fn who_asks_for_something_else_does_not_wait() {
+        let kept = Kept::new(100);
+        let made = kept.get(&1, || {
+            // While the first is made, others are, on another thread and to the end.
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| kept.get(&2, || Ok::<_, ()>(Value(2))));
+                other.join().unwrap()
+            })
+        });
+        assert_eq!(made, Ok(Value(2)));
+    }
+
+    #[test]
+    fn a_panic_costs_one_call() {
+        let kept = Kept::new(100);
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            kept.get(&1, || -> Result<Value, ()> { panic!("on purpose") })
+        }));
+        assert!(panics.is_err());
+        assert_eq!(kept.get(&1, || Ok::<_, ()>(Value(1))), Ok(Value(1)));
+    }
+
+    #[test]
+    fn a_failure_is_not_kept() {
+        let kept = Kept::new(100);
+        assert_eq!(kept.get(&1, || Err("no")), Err("no"));
+        assert_eq!(kept.get(&1, || Ok::<_, ()>(Value(1))), Ok(Value(1)));
+    }
+}

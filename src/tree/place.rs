@@ -1,0 +1,189 @@
+//! Which node a path names, as far as the path alone tells.
+
+use super::Place;
+use std::path::Path;
+
+/// What a path names. Whether it is there is for others to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Node<'a> {
+    Root,
+    Readme,
+    Latest,
+    Sessions,
+    /// `sessions/<id>`.
+    Session(&'a str),
+    /// What depends on the contents of a session.
+    Part(&'a str, Part<'a>),
+    /// `sessions/<id>/source` and what is below, by the path from there.
+    Source(&'a str, &'a Path),
+}
+
+/// What a path below a session names whose contents decide whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    /// `agents/`.
+    Agents,
+    /// `agents/<name>/`.
+    Agent(&'a str),
+    /// A derived file of the session or of one of its agents.
+    File(Owner<'a>, Derived),
+    /// The directory of its turns.
+    Turns(Owner<'a>),
+    /// One of them, by the name of its file.
+    Turn(Owner<'a>, &'a str),
+}
+
+/// Whose part it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner<'a> {
+    /// The session's.
+    Whole,
+    /// The agent's with this name below `agents/`.
+    Agent(&'a str),
+}
+
+/// The derived files that always exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Derived {
+    Artefact,
+    Full,
+    Spine,
+    Telemetry,
+}
+
+impl Derived {
+    /// In the order of their names.
+    pub(super) const ALL: [Self; 4] = [Self::Full, Self::Artefact, Self::Spine, Self::Telemetry];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Artefact => "artefact.md",
+            Self::Full => "artefact.full.md",
+            Self::Spine => "artefact.spine.md",
+            Self::Telemetry => "telemetry.json",
+        }
+    }
+}
+
+pub(super) const README: &str = "README.md";
+pub(super) const LATEST: &str = "latest";
+pub(super) const SESSIONS: &str = "sessions";
+pub(super) const AGENTS: &str = "agents";
+pub(super) const TURNS: &str = "turns";
+pub(super) const SOURCE: &str = "source";
+
+impl<'a> Node<'a> {
+    /// The node that a place names; none if nothing can be there.
+    pub(super) fn of(place: &'a Place) -> Option<Self> {
+        let mut parts = place.path().iter();
+        // Every name of ours is UTF-8, so no other one is there.
+        let mut next = || match parts.next() {
+            Some(part) => part.to_str().map(Some),
+            None => Some(None),
+        };
+        let Some(top) = next()? else {
+            return Some(Self::Root);
+        };
+        let only = |node, rest: Option<&str>| rest.is_none().then_some(node);
+        match top {
+            README => return only(Self::Readme, next()?),
+            LATEST => return only(Self::Latest, next()?),
+            SESSIONS => {}
+            _ => return None,
+        }
+        let Some(id) = next()? else {
+            return Some(Self::Sessions);
+        };
+        let Some(part) = next()? else {
+            return Some(Self::Session(id));
+        };
+        if part == SOURCE {
+            return Some(Self::Source(id, parts.as_path()));
+        }
+        let part = if part == AGENTS {
+            match (next()?, next()?) {
+                (None, _) => Some(Part::Agents),
+                (Some(agent), None) => Some(Part::Agent(agent)),
+                (Some(agent), Some(part)) => {
+                    Part::of(Owner::Agent(agent), part, [next()?, next()?])
+                }
+            }
+        } else {
+            Part::of(Owner::Whole, part, [next()?, next()?])
+        };
+        Some(Self::Part(id, part?))
+    }
+}
+
+impl<'a> Part<'a> {
+    /// The part with this name, with what follows in the path.
+    fn of(owner: Owner<'a>, name: &str, below: [Option<&'a str>; 2]) -> Option<Self> {
+        match (name, below) {
+            (TURNS, [None, _]) => Some(Self::Turns(owner)),
+            (TURNS, [Some(turn), None]) => Some(Self::Turn(owner, turn)),
+            (_, [None, _]) => {
+                let file = Derived::ALL.into_iter().find(|file| file.name() == name)?;
+                Some(Self::File(owner, file))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn place(path: &[u8]) -> Place {
+        let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
+        parts.fold(Place::root(), |place, part| {
+            place.join(OsStr::from_bytes(part))
+        })
+    }
+
+    #[test]
+    fn paths_name_nodes() {
+        let whole = Owner::Whole;
+        let agent = Owner::Agent("a");
+        let part = |part| Some(Node::Part("s", part));
+        let cases: [(&str, Option<Node<'_>>); 22] = [
+            ("", Some(Node::Root)),
+            ("README.md", Some(Node::Readme)),
+            ("README.md/x", None),
+            ("latest", Some(Node::Latest)),
+            ("latest/x", None),
+            ("other", None),
+            ("sessions", Some(Node::Sessions)),
+            ("sessions/s", Some(Node::Session("s"))),
+            ("sessions/s/x", None),
+            (
+                "sessions/s/artefact.md",
+                part(Part::File(whole, Derived::Artefact)),
+            ),
+            ("sessions/s/artefact.md/x", None),
+            ("sessions/s/turns", part(Part::Turns(whole))),
+            ("sessions/s/turns/t", part(Part::Turn(whole, "t"))),
+            ("sessions/s/turns/t/x", None),
+            ("sessions/s/agents", part(Part::Agents)),
+            ("sessions/s/agents/a", part(Part::Agent("a"))),
+            (
+                "sessions/s/agents/a/telemetry.json",
+                part(Part::File(agent, Derived::Telemetry)),
+            ),
+            ("sessions/s/agents/a/turns/t", part(Part::Turn(agent, "t"))),
+            ("sessions/s/agents/a/turns/t/x", None),
+            ("sessions/s/agents/a/agents", None),
+            ("sessions/s/source", Some(Node::Source("s", Path::new("")))),
+            (
+                "sessions/s/source/a/b",
+                Some(Node::Source("s", Path::new("a/b"))),
+            ),
+        ];
+        for (path, node) in cases {
+            assert_eq!(Node::of(&place(path.as_bytes())), node, "{path}");
+        }
+        assert_eq!(Node::of(&place(b"sessions/\xff")), None);
+    }
+}

@@ -1,0 +1,458 @@
+//! Sessions parsed and documents rendered, each once, and what stays known of them when they are not kept any more.
+//!
+//! Two caches share the bound. One holds sessions and documents. The other holds what answers `list` and `stat`: names,
+//! sizes and times, a few bytes a turn. So a directory lists and a file has its size although the document is long gone,
+//! and only reading renders it again, to the same bytes.
+
+use super::content::Bytes;
+use super::kept::{Kept, Weighs};
+use super::place::{Derived, Owner};
+use super::state::State;
+use super::{Options, TreeError};
+use crate::artefact::{self, Document, Style};
+use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
+use crate::store::{Fingerprint, SessionFiles, Store, safe_id};
+use crate::telemetry;
+use crate::transcript::display::Shown;
+use crate::transcript::{Block, Turn, TurnKind};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+/// Everything that is made from sessions.
+pub(super) struct Renderings {
+    store: Arc<Store>,
+    max_block_bytes: Option<usize>,
+    heavy: Kept<Key, Heavy>,
+    light: Kept<Key, Light>,
+    rendered: AtomicU64,
+}
+
+/// What a value is made from and what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    session: Arc<str>,
+    version: u64,
+    what: What,
+}
+
+/// One version of one session.
+#[derive(Clone, Copy)]
+pub(super) struct Version<'a> {
+    pub(super) session: &'a Arc<str>,
+    pub(super) version: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum What {
+    Session,
+    File(Whose, Derived),
+}
+
+/// Whose file it is: the session's, or this thread's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Whose {
+    Session,
+    Thread(ThreadIndex),
+}
+
+#[derive(Clone)]
+enum Heavy {
+    Session(Arc<Session>),
+    File(Arc<Rendered>),
+}
+
+#[derive(Clone)]
+enum Light {
+    Contents(Arc<Contents>),
+    Outline(Arc<Outline>),
+}
+
+/// A rendered file.
+#[derive(Debug)]
+pub(super) struct Rendered {
+    pub(super) bytes: Arc<Bytes>,
+    pub(super) outline: Arc<Outline>,
+    shown: Shown,
+}
+
+/// A rendered file without its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    pub(super) size: u64,
+    /// Where each turn's section stands, by turn, if it is the full artefact.
+    turns: Vec<Option<Range<u64>>>,
+}
+
+/// A session's table of contents: what its directories list.
+#[derive(Debug)]
+pub(super) struct Contents {
+    /// The main thread, if it is there.
+    pub(super) main: Option<ThreadIndex>,
+    /// The other threads by their names below `agents/`.
+    pub(super) agents: BTreeMap<String, ThreadIndex>,
+    /// The turns of each thread.
+    pub(super) turns: Vec<Vec<TurnLine>>,
+}
+
+/// One turn in a table of contents.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TurnLine {
+    kind: TurnKind,
+    /// When it was written, if that is known.
+    pub(super) at: Option<SystemTime>,
+}
+
+impl TurnLine {
+    /// The name of the turn's file.
+    pub(super) fn name(&self, turn: TurnIndex) -> String {
+        format!("{:06}-{}.md", turn + 1, self.kind.name())
+    }
+}
+
+impl Outline {
+    /// Where a turn's section stands.
+    pub(super) fn turn(&self, turn: TurnIndex) -> Option<Range<u64>> {
+        self.turns.get(turn)?.clone()
+    }
+}
+
+impl Contents {
+    fn of(session: &Session) -> Self {
+        let mut agents = BTreeMap::new();
+        let mut main = None;
+        for (i, thread) in session.threads.iter().enumerate() {
+            if matches!(thread.role, Role::Main) {
+                main = main.or(Some(i));
+                continue;
+            }
+            let id = safe_id(thread.id.as_bytes());
+            let mut name = id.clone();
+            for ordinal in 2_u64.. {
+                if !agents.contains_key(&name) {
+                    break;
+                }
+                name = format!("{id}~{ordinal}");
+            }
+            agents.insert(name, i);
+        }
+        let line = |turn: &Turn| TurnLine {
+            kind: turn.kind,
+            at: turn.at.at().and_then(|at| SystemTime::try_from(at).ok()),
+        };
+        let threads = session.threads.iter();
+        Self {
+            main,
+            agents,
+            turns: threads
+                .map(|thread| thread.turns.iter().map(line).collect())
+                .collect(),
+        }
+    }
+
+    /// Whose files an owner's are; none if there is no such agent.
+    pub(super) fn whose(&self, owner: Owner<'_>) -> Option<Whose> {
+        match owner {
+            Owner::Whole => Some(Whose::Session),
+            Owner::Agent(name) => self.agents.get(name).copied().map(Whose::Thread),
+        }
+    }
+
+    /// The turns of the main thread or of an agent's.
+    pub(super) fn turns(&self, whose: Whose) -> Option<(ThreadIndex, &[TurnLine])> {
+        let thread = match whose {
+            Whose::Session => self.main?,
+            Whose::Thread(thread) => thread,
+        };
+        let turns = self.turns.get(thread)?;
+        (!turns.is_empty()).then_some((thread, turns))
+    }
+
+    /// The turn whose file has this name.
+    pub(super) fn turn(&self, whose: Whose, name: &str) -> Option<(TurnIndex, TurnLine)> {
+        let (_, turns) = self.turns(whose)?;
+        let number: usize = name.split_once('-')?.0.parse().ok()?;
+        let turn = number.checked_sub(1)?;
+        let line = *turns.get(turn)?;
+        (line.name(turn) == name).then_some((turn, line))
+    }
+}
+
+impl Renderings {
+    pub(super) fn new(store: Arc<Store>, options: &Options) -> Self {
+        let light = options.cache_bytes / 8;
+        Self {
+            store,
+            max_block_bytes: options.max_block_bytes,
+            heavy: Kept::new(options.cache_bytes - light),
+            light: Kept::new(light),
+            rendered: AtomicU64::new(0),
+        }
+    }
+
+    /// How many files were rendered so far.
+    pub(super) fn count(&self) -> u64 {
+        self.rendered.load(Ordering::Relaxed)
+    }
+
+    /// The table of contents of a session. Parses it if it is not known; renders nothing.
+    pub(super) fn contents(&self, state: &State) -> Result<Arc<Contents>, TreeError> {
+        let key = state.version().key(What::Session);
+        let light = self.light.get(&key, || {
+            let session = self.session(state)?;
+            Ok::<_, TreeError>(Light::Contents(Arc::new(Contents::of(&session))))
+        })?;
+        match light {
+            Light::Contents(contents) => Ok(contents),
+            Light::Outline(_) => Err(stale(state)),
+        }
+    }
+
+    /// Size and sections of a file, rendered if they are not known.
+    pub(super) fn outline(
+        &self,
+        state: &State,
+        whose: Whose,
+        file: Derived,
+    ) -> Result<Arc<Outline>, TreeError> {
+        let key = state.version().key(What::File(whose, file));
+        let light = self.light.get(&key, || {
+            let rendered = self.file(state, whose, file)?;
+            Ok::<_, TreeError>(Light::Outline(rendered.outline.clone()))
+        })?;
+        match light {
+            Light::Outline(outline) => Ok(outline),
+            Light::Contents(_) => Err(stale(state)),
+        }
+    }
+
+    /// A file, rendered if it is not kept.
+    pub(super) fn file(
+        &self,
+        state: &State,
+        whose: Whose,
+        file: Derived,
+    ) -> Result<Arc<Rendered>, TreeError> {
+        let key = state.version().key(What::File(whose, file));
+        let heavy = self.heavy.get(&key, || {
+            let rendered = self.render(state, whose, file)?;
+            Ok::<_, TreeError>(Heavy::File(Arc::new(rendered)))
+        })?;
+        match heavy {
+            Heavy::File(rendered) => Ok(rendered),
+            Heavy::Session(_) => Err(stale(state)),
+        }
+    }
+
+    /// The table of contents of a session in this version, if it is kept.
+    pub(super) fn kept_contents(&self, of: Version<'_>) -> Option<Arc<Contents>> {
+        match self.light.peek(&of.key(What::Session))? {
+            Light::Contents(contents) => Some(contents),
+            Light::Outline(_) => None,
+        }
+    }
+
+    /// Size and sections of a file in this version, if they are kept.
+    pub(super) fn kept_outline(
+        &self,
+        of: Version<'_>,
+        whose: Whose,
+        file: Derived,
+    ) -> Option<Arc<Outline>> {
+        match self.light.peek(&of.key(What::File(whose, file)))? {
+            Light::Outline(outline) => Some(outline),
+            Light::Contents(_) => None,
+        }
+    }
+
+    /// A file in this version, if it is kept.
+    pub(super) fn kept_file(
+        &self,
+        of: Version<'_>,
+        whose: Whose,
+        file: Derived,
+    ) -> Option<Arc<Rendered>> {
+        match self.heavy.peek(&of.key(What::File(whose, file)))? {
+            Heavy::File(rendered) => Some(rendered),
+            Heavy::Session(_) => None,
+        }
+    }
+
+    fn session(&self, state: &State) -> Result<Arc<Session>, TreeError> {
+        let heavy = self.heavy.get(&state.version().key(What::Session), || {
+            let session = session::open(&state.files);
+            // Only what grew meanwhile was read as it was found: up to the length seen. Anything else may have been
+            // read half old and half new, and is not what this version says.
+            match self.store.files(&state.files.id) {
+                Some(now) if only_grew(&state.files, &now) => Ok(Heavy::Session(Arc::new(session))),
+                _ => Err(stale(state)),
+            }
+        })?;
+        match heavy {
+            Heavy::Session(session) => Ok(session),
+            Heavy::File(_) => Err(stale(state)),
+        }
+    }
+
+    fn render(&self, state: &State, whose: Whose, file: Derived) -> Result<Rendered, TreeError> {
+        let session = self.session(state)?;
+        let style = match file {
+            Derived::Artefact => Style::Cut(self.max_block_bytes),
+            Derived::Full => Style::Full,
+            Derived::Spine => Style::Spine,
+            Derived::Telemetry => {
+                let shown = self.file(state, whose, Derived::Artefact)?.shown;
+                self.rendered.fetch_add(1, Ordering::Relaxed);
+                let bytes = match whose {
+                    Whose::Session => telemetry::whole(&session, &shown),
+                    Whose::Thread(thread) => telemetry::agent(&session, thread, &shown),
+                };
+                return Ok(Rendered::new(vec![Arc::new(bytes)], Vec::new(), shown));
+            }
+        };
+        self.rendered.fetch_add(1, Ordering::Relaxed);
+        let (document, thread) = match whose {
+            Whose::Session => {
+                let main = session
+                    .threads
+                    .iter()
+                    .position(|thread| matches!(thread.role, Role::Main));
+                (artefact::whole(&session, style), main)
+            }
+            Whose::Thread(thread) => (artefact::agent(&session, thread, style), Some(thread)),
+        };
+        let turns = match (file, thread) {
+            (Derived::Full, Some(thread)) => {
+                sections(&document, thread, session.threads[thread].turns.len())
+            }
+            _ => Vec::new(),
+        };
+        Ok(Rendered::new(document.parts, turns, document.shown))
+    }
+}
+
+impl Version<'_> {
+    fn key(self, what: What) -> Key {
+        Key {
+            session: self.session.clone(),
+            version: self.version,
+            what,
+        }
+    }
+}
+
+impl Rendered {
+    fn new(parts: Vec<Arc<Vec<u8>>>, turns: Vec<Option<Range<u64>>>, shown: Shown) -> Self {
+        let bytes = Arc::new(Bytes::new(parts));
+        let outline = Arc::new(Outline {
+            size: bytes.len(),
+            turns,
+        });
+        Self {
+            bytes,
+            outline,
+            shown,
+        }
+    }
+}
+
+/// Where the sections of one thread's turns stand in the whole document, by turn.
+fn sections(document: &Document, thread: ThreadIndex, turns: usize) -> Vec<Option<Range<u64>>> {
+    let mut at = 0;
+    let starts: Vec<u64> = document
+        .parts
+        .iter()
+        .map(|part| {
+            let start = at;
+            at += part.len() as u64;
+            start
+        })
+        .collect();
+    let mut sections = vec![None; turns];
+    for section in &document.sections {
+        if section.thread == thread
+            && let Some(place) = sections.get_mut(section.turn)
+            && let Some(start) = starts.get(section.part)
+        {
+            *place = Some(start + section.range.start as u64..start + section.range.end as u64);
+        }
+    }
+    sections
+}
+
+/// Whether the files of a session are those found before, each the same or longer.
+fn only_grew(before: &SessionFiles, now: &SessionFiles) -> bool {
+    fn states(session: &SessionFiles) -> BTreeMap<&Path, Fingerprint> {
+        let files = session
+            .fragments
+            .iter()
+            .flat_map(|fragment| &fragment.files);
+        files.map(|file| (&*file.path, file.fingerprint)).collect()
+    }
+    let now = states(now);
+    states(before).into_iter().all(|(path, seen)| {
+        now.get(path).is_some_and(|now| {
+            *now == seen || (now.identity() == seen.identity() && now.size > seen.size)
+        })
+    })
+}
+
+fn stale(state: &State) -> TreeError {
+    TreeError::Stale(PathBuf::from("sessions").join(&*state.id))
+}
+
+/// Bytes that the cache takes for an entry beside its value, measured over many small ones: key, lists, allocator.
+const ENTRY: u64 = 256;
+
+/// Bytes that a session and a thread take beside their files and turns, measured likewise: names, maps, counts.
+const SESSION: u64 = 3072;
+const THREAD: u64 = 1024;
+
+impl Weighs for Heavy {
+    fn weight(&self) -> u64 {
+        ENTRY
+            + match self {
+                Self::File(rendered) => rendered.bytes.in_memory() + outline(&rendered.outline),
+                Self::Session(session) => {
+                    let turns = session.threads.iter().flat_map(|thread| &thread.turns);
+                    let turns: usize = turns
+                        .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
+                        .sum();
+                    let threads = session.threads.len() as u64 * THREAD;
+                    SESSION + threads + (session.buffers.len() + turns) as u64
+                }
+            }
+    }
+}
+
+impl Weighs for Light {
+    fn weight(&self) -> u64 {
+        ENTRY
+            + match self {
+                Self::Outline(o) => outline(o),
+                Self::Contents(contents) => {
+                    let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
+                    let turns: usize = contents.turns.iter().map(Vec::len).sum();
+                    let threads = contents.turns.len() * size_of::<Vec<TurnLine>>();
+                    (size_of::<Contents>() + names + threads + turns * size_of::<TurnLine>()) as u64
+                }
+            }
+    }
+}
+
+fn outline(outline: &Outline) -> u64 {
+    let section = size_of::<Option<Range<u64>>>();
+    (size_of::<Outline>() + outline.turns.len() * section) as u64
+}
+
+/// Blocks, with those inside results, which hold no further ones.
+fn blocks(blocks: &[Block]) -> usize {
+    let inner = blocks.iter().map(|block| match block {
+        Block::ToolResult { content, .. } => content.len(),
+        _ => 0,
+    });
+    blocks.len() + inner.sum::<usize>()
+}

@@ -1,0 +1,421 @@
+//! The tree over a store.
+
+use super::content::{Bytes, Slice};
+use super::live::Live;
+use super::place::{AGENTS, Derived, LATEST, Node, Owner, Part, README, SESSIONS, SOURCE, TURNS};
+use super::rendering::{Contents, Rendered, Renderings, Version, Whose};
+use super::state::{State, States};
+use super::target::{self, Target};
+use super::version::Versioner;
+use super::{Attributes, Content, Entry, NodeKind, Place, TreeError, View, readme};
+use crate::store::{Store, StoreError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// How a tree is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The bound in bytes of what is kept of parsed sessions and rendered documents.
+    pub cache_bytes: u64,
+    /// Blocks over this many bytes are cut in `artefact.md`; none cuts nothing.
+    pub max_block_bytes: Option<usize>,
+}
+
+impl Default for Options {
+    /// The defaults of `spec/commands.md`: 256 MiB kept, blocks cut at 8 KiB.
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            max_block_bytes: Some(8 << 10),
+        }
+    }
+}
+
+/// The tree of all sessions of a store.
+///
+/// Its answers are at most [`Store::recheck`] old. No lock is held while a session is parsed or rendered; who asks for
+/// what is being made waits for it, and nobody else does. It must not be asked from a worker of the thread pool that
+/// parsing uses: such a worker could be given the very work that it waits for.
+pub struct Tree {
+    store: Arc<Store>,
+    options: Options,
+    states: States,
+    renderings: Renderings,
+    live: Live,
+    readme: Arc<Bytes>,
+    readme_version: u64,
+    made: SystemTime,
+}
+
+/// How often attributes are asked for anew when the files change while they are made.
+const ATTEMPTS: usize = 5;
+
+impl Tree {
+    /// The tree over this store.
+    pub fn new(store: Arc<Store>, options: Options) -> Self {
+        let mut version = Versioner::new("readme");
+        version.bytes(readme::TEXT.as_bytes());
+        Self {
+            renderings: Renderings::new(store.clone(), &options),
+            store,
+            options,
+            states: States::new(),
+            live: Live::new(),
+            readme: Arc::new(Bytes::new(vec![Arc::new(readme::TEXT.into())])),
+            readme_version: version.finish(),
+            made: SystemTime::now(),
+        }
+    }
+
+    /// The store below it.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// How many derived files were rendered so far. Listing renders none, and asking again for what is kept does not.
+    pub fn renderings(&self) -> u64 {
+        self.renderings.count()
+    }
+
+    fn state(&self, place: &Place, id: &str) -> Result<Arc<State>, TreeError> {
+        self.states
+            .state(&self.store, id, self.options.max_block_bytes)
+            .ok_or_else(|| not_found(place))
+    }
+
+    /// Does what needs a session's state, again with a new one if its files were rewritten meanwhile.
+    fn with_state<T>(
+        &self,
+        place: &Place,
+        id: &str,
+        work: impl Fn(&State) -> Result<T, TreeError>,
+    ) -> Result<T, TreeError> {
+        let mut attempt = 1;
+        loop {
+            match work(&*self.state(place, id)?) {
+                Err(TreeError::Stale(_)) if attempt < ATTEMPTS => {
+                    attempt += 1;
+                    self.states.forget(id);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn contents(&self, place: &Place, id: &str) -> Result<Arc<Contents>, TreeError> {
+        self.with_state(place, id, |state| self.renderings.contents(state))
+    }
+
+    fn latest(&self, place: &Place) -> Result<(PathBuf, SystemTime), TreeError> {
+        let (id, at) = self.store.latest().ok_or_else(|| not_found(place))?;
+        Ok((Path::new(SESSIONS).join(id), at))
+    }
+
+    /// When the list of sessions last changed.
+    fn listed(&self) -> SystemTime {
+        self.store.index().modified().unwrap_or(self.made)
+    }
+
+    fn readme_attributes(&self) -> Attributes {
+        Attributes {
+            kind: NodeKind::File,
+            size: self.readme.len(),
+            modified: self.made,
+            version: self.readme_version,
+            live: false,
+        }
+    }
+}
+
+impl View for Tree {
+    fn kind(&self, place: &Place) -> Result<NodeKind, TreeError> {
+        let there = |there: bool, kind| there.then_some(kind).ok_or_else(|| not_found(place));
+        match node(place)? {
+            Node::Root | Node::Sessions => Ok(NodeKind::Directory),
+            Node::Readme => Ok(NodeKind::File),
+            Node::Latest => there(!self.store.index().is_empty(), NodeKind::Link),
+            Node::Session(id) => there(self.store.index().contains(id), NodeKind::Directory),
+            Node::Part(id, part) => self.with_state(place, id, |state| {
+                let target = Target::of(part, || self.renderings.contents(state))?;
+                target.map(Target::kind).ok_or_else(|| not_found(place))
+            }),
+            Node::Source(id, path) => {
+                let kind = self.state(place, id)?.sources.kind(path);
+                kind.ok_or_else(|| not_found(place))
+            }
+        }
+    }
+
+    fn list(&self, place: &Place) -> Result<Vec<Entry>, TreeError> {
+        if self.kind(place)? != NodeKind::Directory {
+            return Err(not_directory(place));
+        }
+        let mut entries = match node(place)? {
+            Node::Root => {
+                let mut entries = vec![file(README), directory(SESSIONS)];
+                if !self.store.index().is_empty() {
+                    entries.push(entry(LATEST, NodeKind::Link));
+                }
+                entries
+            }
+            Node::Sessions => self.store.index().ids().map(directory).collect(),
+            Node::Session(id) => {
+                let contents = self.contents(place, id)?;
+                let mut entries = parts(&contents, Whose::Session);
+                if !contents.agents.is_empty() {
+                    entries.push(directory(AGENTS));
+                }
+                if !self.state(place, id)?.sources.is_empty() {
+                    entries.push(directory(SOURCE));
+                }
+                entries
+            }
+            Node::Part(id, part) => {
+                let contents = self.contents(place, id)?;
+                list_part(&contents, part).ok_or_else(|| not_found(place))?
+            }
+            Node::Source(id, path) => {
+                let entries = self.state(place, id)?.sources.list(path);
+                entries.ok_or_else(|| not_found(place))?
+            }
+            Node::Readme | Node::Latest => return Err(not_directory(place)),
+        };
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn known(&self, place: &Place) -> Option<Attributes> {
+        let Node::Part(id, part) = Node::of(place)? else {
+            return self.attributes(place).ok();
+        };
+        let state = self.state(place, id).ok()?;
+        let of = state.version();
+        let contents = || self.renderings.kept_contents(of).ok_or(());
+        let target = Target::of(part, contents).ok()??;
+        let outline = match target {
+            Target::Directory => None,
+            Target::File(whose, file, _) => self.renderings.kept_outline(of, whose, file),
+        };
+        target.attributes(&state, outline.as_deref())
+    }
+
+    fn attributes(&self, place: &Place) -> Result<Attributes, TreeError> {
+        match node(place)? {
+            Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
+            Node::Readme => Ok(self.readme_attributes()),
+            Node::Latest => {
+                let (target, modified) = self.latest(place)?;
+                Ok(Attributes {
+                    kind: NodeKind::Link,
+                    size: target.as_os_str().len() as u64,
+                    modified,
+                    version: 0,
+                    live: false,
+                })
+            }
+            Node::Session(id) => {
+                let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
+                Ok(target::directory(modified))
+            }
+            Node::Source(id, path) => {
+                let state = self.state(place, id)?;
+                match state.sources.kind(path) {
+                    Some(NodeKind::Directory) => Ok(target::directory(state.modified)),
+                    _ => self.stored_attributes(place, &state, path),
+                }
+            }
+            Node::Part(id, part) => self.with_state(place, id, |state| {
+                let target = Target::of(part, || self.renderings.contents(state))?;
+                let target = target.ok_or_else(|| not_found(place))?;
+                let outline = match target {
+                    Target::Directory => None,
+                    Target::File(whose, file, _) => {
+                        Some(self.renderings.outline(state, whose, file)?)
+                    }
+                };
+                let attributes = target.attributes(state, outline.as_deref());
+                attributes.ok_or_else(|| not_found(place))
+            }),
+        }
+    }
+
+    fn version(&self, place: &Place) -> Option<u64> {
+        match Node::of(place)? {
+            Node::Readme => Some(self.readme_version),
+            Node::Part(id, Part::File(..) | Part::Turn(..)) => {
+                Some(self.state(place, id).ok()?.version)
+            }
+            Node::Source(id, path) => {
+                let state = self.state(place, id).ok()?;
+                let file = state.sources.file(&state.files.fragments, path)?;
+                Some(self.live.look(&file.path).ok()?.0)
+            }
+            _ => None,
+        }
+    }
+
+    fn at_hand(&self, place: &Place, version: u64) -> Option<Arc<dyn Content>> {
+        let Node::Part(id, part) = Node::of(place)? else {
+            return None;
+        };
+        let session = &Arc::from(id);
+        self.kept(place, part, Version { session, version }).ok()
+    }
+
+    fn open(&self, place: &Place, version: u64) -> Result<Arc<dyn Content>, TreeError> {
+        match node(place)? {
+            Node::Readme if version == self.readme_version => {
+                Ok(Arc::new(Slice::whole(self.readme.clone())))
+            }
+            Node::Readme => Err(stale(place)),
+            Node::Source(id, path) => {
+                let state = self.state(place, id)?;
+                let Some(file) = state.sources.file(&state.files.fragments, path) else {
+                    self.kind(place)?;
+                    return Err(not_directory(place));
+                };
+                let opened = self.live.open(&file.path, version);
+                let opened = opened.map_err(|error| gone_or(place, error))?;
+                Ok(Arc::new(opened.ok_or_else(|| stale(place))?))
+            }
+            Node::Part(id, part) => {
+                let state = self.state(place, id)?;
+                if version != state.version {
+                    let session = &state.id;
+                    return self.kept(place, part, Version { session, version });
+                }
+                let contents = || self.renderings.contents(&state);
+                content(place, Target::of(part, contents)?, |whose, file| {
+                    self.renderings.file(&state, whose, file)
+                })
+            }
+            Node::Root | Node::Sessions | Node::Session(_) | Node::Latest => {
+                self.kind(place)?;
+                Err(not_directory(place))
+            }
+        }
+    }
+
+    fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
+        match node(place)? {
+            Node::Latest => Ok(self.latest(place)?.0),
+            _ => Err(not_found(place)),
+        }
+    }
+}
+
+impl Tree {
+    fn stored_attributes(
+        &self,
+        place: &Place,
+        state: &State,
+        path: &Path,
+    ) -> Result<Attributes, TreeError> {
+        let file = state.sources.file(&state.files.fragments, path);
+        let file = file.ok_or_else(|| not_found(place))?;
+        let looked = self.live.look(&file.path);
+        let (version, now) = looked.map_err(|error| gone_or(place, error))?;
+        Ok(Attributes {
+            kind: NodeKind::File,
+            size: now.size,
+            modified: now.modified(),
+            version,
+            live: true,
+        })
+    }
+
+    /// The content of a file in a version that need not be the current one, if it is kept.
+    fn kept(
+        &self,
+        place: &Place,
+        part: Part<'_>,
+        of: Version<'_>,
+    ) -> Result<Arc<dyn Content>, TreeError> {
+        let contents = || self.renderings.kept_contents(of);
+        let target = Target::of(part, || contents().ok_or_else(|| stale(place)))?;
+        content(place, target, |whose, file| {
+            let kept = self.renderings.kept_file(of, whose, file);
+            kept.ok_or_else(|| stale(place))
+        })
+    }
+}
+
+/// The content of what stands at a place.
+fn content(
+    place: &Place,
+    target: Option<Target>,
+    rendered: impl FnOnce(Whose, Derived) -> Result<Arc<Rendered>, TreeError>,
+) -> Result<Arc<dyn Content>, TreeError> {
+    let target = target.ok_or_else(|| not_found(place))?;
+    let Target::File(whose, file, _) = target else {
+        return Err(not_directory(place));
+    };
+    let content = target.content(&*rendered(whose, file)?);
+    Ok(Arc::new(content.ok_or_else(|| not_found(place))?))
+}
+
+/// The names in a directory that a session's contents make.
+fn list_part(contents: &Contents, part: Part<'_>) -> Option<Vec<Entry>> {
+    match part {
+        Part::Agents => Some(contents.agents.keys().map(|name| directory(name)).collect()),
+        Part::Agent(name) => Some(parts(contents, contents.whose(Owner::Agent(name))?)),
+        Part::Turns(owner) => {
+            let (_, turns) = contents.turns(contents.whose(owner)?)?;
+            let names = turns.iter().enumerate();
+            Some(names.map(|(turn, line)| file(&line.name(turn))).collect())
+        }
+        Part::File(..) | Part::Turn(..) => None,
+    }
+}
+
+/// What a session and each of its agents has, as far as there is something.
+fn parts(contents: &Contents, whose: Whose) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Derived::ALL.iter().map(|d| file(d.name())).collect();
+    if contents.turns(whose).is_some() {
+        entries.push(directory(TURNS));
+    }
+    entries
+}
+
+fn entry(name: &str, kind: NodeKind) -> Entry {
+    Entry {
+        name: name.into(),
+        kind,
+    }
+}
+
+fn file(name: &str) -> Entry {
+    entry(name, NodeKind::File)
+}
+
+fn directory(name: &str) -> Entry {
+    entry(name, NodeKind::Directory)
+}
+
+fn node(place: &Place) -> Result<Node<'_>, TreeError> {
+    Node::of(place).ok_or_else(|| not_found(place))
+}
+
+fn stale(place: &Place) -> TreeError {
+    TreeError::Stale(place.path().to_path_buf())
+}
+
+fn not_found(place: &Place) -> TreeError {
+    TreeError::NotFound(place.path().to_path_buf())
+}
+
+fn not_directory(place: &Place) -> TreeError {
+    TreeError::NotDirectory(place.path().to_path_buf())
+}
+
+/// A stored file that vanished is not there; any other fault is the file's.
+fn gone_or(place: &Place, error: StoreError) -> TreeError {
+    match error {
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            not_found(place)
+        }
+        error => error.into(),
+    }
+}
