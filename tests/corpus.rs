@@ -1,5 +1,5 @@
 //! The whole program on real sessions: what a mount shows is what `export` writes, tools read it right, and the figures are
-//! those of an independent count. The corpus lies beside the repository.
+//! those of an independent count. The corpus lies beside the repository; `SESSIONFS_CORPUS` can name another folder of sessions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -190,7 +190,7 @@ fn ids(home: &Home) -> Vec<String> {
         .iter()
         .map(|row| row["id"].as_str().unwrap().to_owned())
         .collect();
-    assert!(ids.len() >= 12, "{ids:?}");
+    assert!(!ids.is_empty(), "the corpus holds no session");
     ids.sort();
     ids
 }
