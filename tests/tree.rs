@@ -4,13 +4,14 @@
 
 use nix::sys::stat::Mode;
 use sessionfs::store::{Source, Store};
-use sessionfs::tree::export::{export, open};
+use sessionfs::tree::export::{ExportError, export, open};
 use sessionfs::tree::{Attributes, Content, NodeKind, Options, Place, Tree, TreeError, View};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTime};
 
@@ -600,9 +601,10 @@ fn export_writes_what_the_tree_shows() {
     let files = world.files();
     let to = tempfile::tempdir().unwrap();
     let root = to.path().join("new/out");
+    let go_on = AtomicBool::new(false);
     // Twice: the second time over the first.
     for _ in 0..2 {
-        let exported = export(&world.tree, &Place::root(), &root).unwrap();
+        let exported = export(&world.tree, &Place::root(), &root, &go_on).unwrap();
         assert!(exported.failed.is_empty(), "{:?}", exported.failed);
         assert_eq!(exported.files, files.len() as u64);
         assert_eq!(exported.links, 1);
@@ -640,7 +642,8 @@ fn export_of_one_session_goes_on_past_what_fails() {
     let there = root.join("sessions").join(S);
     fs::create_dir_all(there.join("telemetry.json/in the way")).unwrap();
     fs::write(there.join("agents"), "in the way").unwrap();
-    let exported = export(&world.tree, &place(&format!("sessions/{S}")), root).unwrap();
+    let go_on = AtomicBool::new(false);
+    let exported = export(&world.tree, &place(&format!("sessions/{S}")), root, &go_on).unwrap();
     let failed: Vec<_> = exported
         .failed
         .iter()
@@ -653,8 +656,26 @@ fn export_of_one_session_goes_on_past_what_fails() {
     );
     assert!(there.join("artefact.md").is_file());
     assert!(!root.join("sessions").join(T).exists());
-    let missing = export(&world.tree, &place("sessions/nothing"), root);
+    let missing = export(&world.tree, &place("sessions/nothing"), root, &go_on);
     assert!(missing.is_err());
+}
+
+#[test]
+fn a_stopped_export_leaves_no_part_of_a_file() {
+    let world = World::new();
+    world.session(S);
+    let to = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(true);
+    let stopped = export(&world.tree, &Place::root(), to.path(), &stop);
+    assert!(matches!(stopped, Err(ExportError::Stopped)));
+    let mut waiting = vec![to.path().to_path_buf()];
+    while let Some(path) = waiting.pop() {
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(path.is_dir(), "{path:?} is left");
+            waiting.push(path);
+        }
+    }
 }
 
 /// Real structure: whatever the corpus has, every file is as long as it says, sources are byte for byte, and nothing in
