@@ -91,7 +91,13 @@ fn the_mount_is_the_export_whatever_reads_it() {
 fn an_artefact_made_twice_is_the_same() {
     let home = Home::new();
     for id in ids(&home) {
-        for name in ["artefact.md", "artefact.full.md", "telemetry.json"] {
+        for name in [
+            "artefact.md",
+            "artefact.full.md",
+            "artefact.spine.md",
+            "artefact.spine.md",
+            "telemetry.json",
+        ] {
             assert_eq!(cat(&home, &id, name), cat(&home, &id, name), "{id}/{name}");
         }
     }
