@@ -112,7 +112,7 @@ impl World {
         let read = |path: PathBuf| {
             let (attributes, content) = open(&self.tree, &place(path.to_str().unwrap())).unwrap();
             let bytes = read(&*content);
-            assert_eq!(attributes.size, bytes.len() as u64, "{path:?}");
+            assert_eq!(attributes.size, bytes.len() as u64, "{}", path.display());
             (path, bytes)
         };
         files.map(|(path, _)| read(path)).collect()
@@ -154,7 +154,7 @@ fn read(content: &dyn Content) -> Vec<u8> {
     }
 }
 
-fn is_not_found<T>(result: Result<T, TreeError>) -> bool {
+fn is_not_found<T>(result: &Result<T, TreeError>) -> bool {
     matches!(result, Err(TreeError::NotFound(_)))
 }
 
@@ -162,7 +162,7 @@ fn is_not_found<T>(result: Result<T, TreeError>) -> bool {
 fn a_session_is_a_directory() {
     let world = World::new();
     assert_eq!(world.names(""), ["README.md", "sessions"]);
-    assert!(is_not_found(world.tree.kind(&place("latest"))));
+    assert!(is_not_found(&world.tree.kind(&place("latest"))));
     world.session(S);
     assert_eq!(world.names(""), ["README.md", "latest", "sessions"]);
     assert_eq!(world.names("sessions"), [S]);
@@ -393,18 +393,18 @@ fn sessions_come_and_go() {
     fs::remove_file(world.path(&format!("{S}.jsonl"))).unwrap();
     // The folder is left: the session is, without its main thread.
     assert!(is_not_found(
-        world.tree.kind(&place(&format!("sessions/{S}/turns")))
+        &world.tree.kind(&place(&format!("sessions/{S}/turns")))
     ));
     assert_eq!(world.names(&format!("sessions/{S}/agents")), ["a7"]);
     fs::remove_dir_all(world.path(S)).unwrap();
     assert_eq!(world.names("sessions"), [T]);
     for path in ["", "/artefact.md", "/turns", "/agents/a7", "/source"] {
         let place = place(&format!("sessions/{S}{path}"));
-        assert!(is_not_found(world.tree.kind(&place)), "{path}");
-        assert!(is_not_found(world.tree.list(&place)), "{path}");
-        assert!(is_not_found(world.tree.attributes(&place)), "{path}");
+        assert!(is_not_found(&world.tree.kind(&place)), "{path}");
+        assert!(is_not_found(&world.tree.list(&place)), "{path}");
+        assert!(is_not_found(&world.tree.attributes(&place)), "{path}");
         assert!(
-            is_not_found(world.tree.open(&place, attributes.version)),
+            is_not_found(&world.tree.open(&place, attributes.version)),
             "{path}"
         );
         assert_eq!(world.tree.known(&place), None);
@@ -483,8 +483,8 @@ fn what_stands_at_a_place_is_asked_for_as_what_it_is() {
         &format!("sessions/{S}/source/../../README.md"),
     ] {
         let place = place(nothing);
-        assert!(is_not_found(world.tree.kind(&place)), "{nothing}");
-        assert!(is_not_found(world.tree.attributes(&place)), "{nothing}");
+        assert!(is_not_found(&world.tree.kind(&place)), "{nothing}");
+        assert!(is_not_found(&world.tree.attributes(&place)), "{nothing}");
     }
 }
 
@@ -616,11 +616,11 @@ fn export_writes_what_the_tree_shows() {
         match kind {
             NodeKind::File => {
                 assert_eq!(fs::read(&there).unwrap(), files[&path]);
-                assert_eq!(mode, 0o600, "{path:?}");
+                assert_eq!(mode, 0o600, "{}", path.display());
                 let modified = world.attributes(path.to_str().unwrap()).modified;
-                assert_eq!(metadata.modified().unwrap(), modified, "{path:?}");
+                assert_eq!(metadata.modified().unwrap(), modified, "{}", path.display());
             }
-            NodeKind::Directory => assert_eq!(mode, 0o700, "{path:?}"),
+            NodeKind::Directory => assert_eq!(mode, 0o700, "{}", path.display()),
             NodeKind::Link => {
                 let target = world.tree.target(&place(path.to_str().unwrap())).unwrap();
                 assert_eq!(fs::read_link(&there).unwrap(), target);
@@ -672,7 +672,7 @@ fn a_stopped_export_leaves_no_part_of_a_file() {
     while let Some(path) = waiting.pop() {
         for entry in fs::read_dir(path).unwrap() {
             let path = entry.unwrap().path();
-            assert!(path.is_dir(), "{path:?} is left");
+            assert!(path.is_dir(), "{} is left", path.display());
             waiting.push(path);
         }
     }
@@ -699,7 +699,12 @@ fn every_session_of_the_corpus_reads_as_it_says() {
                 .join(id)
                 .join("source")
                 .join(&file.name);
-            assert_eq!(files[&shown], fs::read(&file.path).unwrap(), "{shown:?}");
+            assert_eq!(
+                files[&shown],
+                fs::read(&file.path).unwrap(),
+                "{}",
+                shown.display()
+            );
         }
     }
     let turns = files
