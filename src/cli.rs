@@ -12,6 +12,7 @@ mod log;
 mod mount;
 mod output;
 mod reconstruct;
+mod record;
 mod schema;
 mod sources;
 mod unmount;
@@ -20,7 +21,9 @@ pub use failure::Failure;
 pub use output::Paint;
 
 use clap::{ArgAction, ColorChoice, Parser, Subcommand};
+use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,10 +91,26 @@ pub enum Command {
     Cat(cat::Args),
     /// Write the tree, or some sessions of it, as real files
     Export(export::Args),
+    /// Record messages between sessions, for a host's hooks
+    Record(record::Args),
     /// Write a small sample store
     Demo(demo::Args),
     /// Print the schema of a format
     Schema(schema::Args),
+}
+
+/// Says what is wrong with a command line, or prints the help that it asks for, and gives the exit code: 2 for wrong use, but 1
+/// of `record`, for a host takes 2 as a block.
+pub fn wrong_use(error: &clap::Error, args: impl Iterator<Item = OsString>) -> ExitCode {
+    // If nobody reads it there is nobody to tell.
+    let _ = error.print();
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        _ if record::is_meant(args) => {
+            Failure::degraded("wrong use").report(Paint::new(ColorChoice::Never, false))
+        }
+        _ => ExitCode::from(2),
+    }
 }
 
 /// Does what the command line says.
@@ -104,6 +123,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Record(args) => record::run(args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
     }

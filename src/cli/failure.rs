@@ -21,6 +21,8 @@ enum End {
     Failed,
     /// The command line asks for something that makes no sense.
     WrongUse,
+    /// An entry was not recorded. Never 2: a host takes that as a block.
+    Degraded,
     /// Whoever read our output has gone; there is nobody to tell, and nothing went wrong.
     Quiet,
     /// Another process of ours failed with this exit code and has said why.
@@ -43,6 +45,14 @@ impl Failure {
         Self {
             end: End::WrongUse,
             ..Self::new(what)
+        }
+    }
+
+    /// An entry of the record was not written, or not known to be. `spec/record.md`: the message goes on, the exit code is 1.
+    pub fn degraded(why: impl Into<String>) -> Self {
+        Self {
+            end: End::Degraded,
+            ..Self::new(why)
         }
     }
 
@@ -81,6 +91,10 @@ impl Failure {
         match self.end {
             End::Quiet => return ExitCode::SUCCESS,
             End::Told(code) => return ExitCode::from(code),
+            End::Degraded => {
+                eprintln!("recording degraded: {}", display::line(&self.line()));
+                return ExitCode::FAILURE;
+            }
             End::Failed | End::WrongUse => {}
         }
         // A path can hold anything, and a terminal obeys some of it.

@@ -1,0 +1,151 @@
+//! `sessionfs record`: entries of the record of messages, one a call, for a host's hooks. Its exit code is 0 or 1, never 2.
+
+mod hook;
+mod input;
+
+use super::{Failure, output};
+use crate::record::{Json, RecordError, Recorder, TextMode};
+use clap::{Subcommand, ValueEnum};
+use input::Input;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  echo '{\"sessionId\":\"1ab2\",\"cwd\":\"/home/me/parser\"}' | sessionfs record start --record-dir DIR
+  echo '{\"sessionId\":\"1ab2\",\"peer\":{\"as\":\"tests\"},\"text\":\"done?\",\"isQueued\":true}' |
+    sessionfs record sent --record-dir DIR
+  sessionfs record hook        what Claude Code runs when a session starts; the README has the settings
+
+One JSON object on standard input; the entry's path on standard output. What fails says \"recording degraded: <why>\" on
+standard error, and the exit code is 1, never 2: a host takes 2 as a block.";
+
+/// The command's arguments.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What is recorded.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// A session begins to record: sessionId, cwd, host, version, inbound
+    Start(Options),
+    /// A message that a session sent: sessionId, peer, text, isQueued, reason, cwd
+    Sent(Options),
+    /// A message that a session received: sessionId, peer, text, envelope, outcome, cwd
+    Received(Options),
+    /// How a session belongs to a larger piece of work: sessionId, parent, part, brief, cwd
+    Chain(Options),
+    /// The start of a session, out of what Claude Code hands its SessionStart hook
+    Hook(Options),
+}
+
+/// What every kind of entry takes.
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// The record directory [default: $XDG_DATA_HOME/sessionfs/record or ~/.local/share/sessionfs/record]
+    #[arg(long, value_name = "DIR")]
+    record_dir: Option<PathBuf>,
+    /// What is kept of texts: all, or only length and SHA-256. `settings.json` in the record directory may keep less
+    #[arg(long, value_enum, default_value = "full")]
+    text: Text,
+    /// Wait until the entry is on the disk; it delays the message
+    #[arg(long)]
+    sync: bool,
+}
+
+/// What is kept of texts.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Text {
+    Full,
+    Metadata,
+}
+
+impl From<Text> for TextMode {
+    fn from(text: Text) -> Self {
+        match text {
+            Text::Full => Self::Full,
+            Text::Metadata => Self::Metadata,
+        }
+    }
+}
+
+impl Options {
+    fn directory(&self) -> Result<PathBuf, Failure> {
+        match &self.record_dir {
+            Some(directory) => Ok(directory.clone()),
+            None => default_directory().ok_or_else(|| {
+                Failure::degraded("there is no HOME; name a folder with --record-dir")
+            }),
+        }
+    }
+
+    /// The recorder for the session that the input names.
+    fn recorder<'a>(&self, session: &str, cwd: Json<'a>) -> Result<Recorder<'a>, Failure> {
+        let recorder = Recorder::new(&self.directory()?, session).map_err(degraded)?;
+        let recorder = recorder.in_directory(cwd).keeping(self.text.into());
+        Ok(recorder.synchronized(self.sync))
+    }
+}
+
+/// Where entries go when nobody says so; none without a home.
+pub(super) fn default_directory() -> Option<PathBuf> {
+    let place = |key| std::env::var_os(key).filter(|value| !value.is_empty());
+    let data = place("XDG_DATA_HOME").map(PathBuf::from);
+    let data = data.or_else(|| Some(PathBuf::from(place("HOME")?).join(".local/share")))?;
+    Some(data.join("sessionfs/record"))
+}
+
+/// Whether this command line, which could not be understood, means to record: its first word that is no option is `record`.
+pub(super) fn is_meant(args: impl Iterator<Item = OsString>) -> bool {
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        if arg == "--color" {
+            args.next();
+        } else if !arg.as_encoded_bytes().starts_with(b"-") {
+            return arg == "record";
+        }
+    }
+    false
+}
+
+/// Writes the entry and prints its path.
+pub(super) fn run(args: Args) -> Result<(), Failure> {
+    let path = match &args.verb {
+        Verb::Hook(options) => hook::run(options)?,
+        Verb::Start(options) => {
+            let input = Input::read()?;
+            input.recorder(options)?.start(&input.start()?)
+        }
+        .map_err(degraded)?,
+        Verb::Sent(options) => {
+            let input = Input::read()?;
+            input.recorder(options)?.sent(&input.sent()?)
+        }
+        .map_err(degraded)?,
+        Verb::Received(options) => {
+            let input = Input::read()?;
+            input.recorder(options)?.received(&input.received()?)
+        }
+        .map_err(degraded)?,
+        Verb::Chain(options) => {
+            let input = Input::read()?;
+            input.recorder(options)?.chain(&input.chain()?)
+        }
+        .map_err(degraded)?,
+    };
+    if matches!(args.verb, Verb::Hook(_)) {
+        // What a SessionStart hook prints, the model would read.
+        return Ok(());
+    }
+    let mut line = path.into_os_string().into_encoded_bytes();
+    line.push(b'\n');
+    output::print(&line)
+}
+
+fn degraded(error: RecordError) -> Failure {
+    Failure::degraded(error.to_string())
+}

@@ -1,0 +1,289 @@
+//! JSON values that are handed on as they stand: what came in is what is written, byte for byte.
+
+use crate::transcript::json::{Kind, Malformed, Scanner};
+use crate::transcript::text::{Form, Raw};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A JSON value as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json<'a>(Cow<'a, [u8]>);
+
+/// Bytes that are not the JSON that they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no {what} (byte {at})")]
+pub struct NotJson {
+    /// What they should be.
+    pub what: &'static str,
+    /// The byte, from 0, from which on they are not.
+    pub at: usize,
+}
+
+impl<'a> Json<'a> {
+    /// `null`
+    pub const NULL: Json<'static> = Json(Cow::Borrowed(b"null"));
+
+    /// Bytes that hold one JSON value and nothing else.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, NotJson> {
+        let mut scanner = Scanner::new(bytes, 0..bytes.len());
+        let not = |Malformed { at }| NotJson {
+            what: "JSON value",
+            at,
+        };
+        let range = scanner.skip().map_err(not)?;
+        if scanner.at_end() {
+            Ok(Self(Cow::Borrowed(&bytes[range])))
+        } else {
+            Err(not(Malformed {
+                at: scanner.offset(),
+            }))
+        }
+    }
+
+    /// The string that holds this text.
+    pub fn string(text: &str) -> Json<'static> {
+        // A string always has a form in JSON; what could fail is only the sink of a writer.
+        Json(Cow::Owned(serde_json::to_vec(text).unwrap_or_default()))
+    }
+
+    /// `true` or `false`
+    pub fn boolean(value: bool) -> Json<'static> {
+        Json(Cow::Borrowed(if value { b"true" } else { b"false" }))
+    }
+
+    /// A whole number.
+    pub fn number(value: u64) -> Json<'static> {
+        Json(Cow::Owned(value.to_string().into_bytes()))
+    }
+
+    /// The same, borrowing nothing.
+    pub fn into_owned(self) -> Json<'static> {
+        Json(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// As it stands.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        self.bytes() == b"null"
+    }
+
+    /// What stands between the quotes, if it is a string.
+    pub fn as_string(&self) -> Option<Raw<'_>> {
+        inside(self.bytes())
+    }
+
+    /// The value with `null` for each string in it that is this text, or holds it where it is long enough to be told from other
+    /// words; a key of that kind is empty.
+    pub(super) fn without(&self, text: &[u8]) -> Json<'static> {
+        const TELLING: usize = 8;
+        let bytes = self.bytes();
+        let mut scanner = Scanner::new(bytes, 0..bytes.len());
+        let mut out = Vec::with_capacity(bytes.len());
+        let mut done = 0;
+        // Outside of strings a quote only begins one.
+        while let Some(quote) = memchr::memchr(b'"', &bytes[done..]) {
+            out.extend_from_slice(&bytes[done..done + quote]);
+            scanner.reset(done + quote..bytes.len());
+            let Ok(range) = scanner.string() else { break };
+            done = range.end + 1;
+            let raw = Raw {
+                bytes: &bytes[range.clone()],
+                form: Form::JsonString,
+            };
+            let word = raw.decode();
+            let telling = text.len() >= TELLING && memchr::memmem::find(&word, text).is_some();
+            if *word != *text && !telling {
+                out.extend_from_slice(&bytes[range.start - 1..done]);
+                continue;
+            }
+            let next = bytes[done..]
+                .iter()
+                .find(|byte| !byte.is_ascii_whitespace());
+            out.extend_from_slice(if next == Some(&b':') {
+                b"\"\""
+            } else {
+                b"null"
+            });
+        }
+        out.extend_from_slice(&bytes[done..]);
+        Json(Cow::Owned(out))
+    }
+
+    /// The value of this key, if this is an object that has it.
+    pub fn member(&self, key: &str) -> Option<Json<'_>> {
+        let bytes = self.bytes();
+        let members = members(bytes).ok()?;
+        let member = members.iter().find(|member| member.key == key)?;
+        Some(Json(Cow::Borrowed(&bytes[member.value.clone()])))
+    }
+
+    /// The value, if it is `true` or `false`.
+    pub fn as_boolean(&self) -> Option<bool> {
+        match self.bytes() {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for Json<'static> {
+    fn from(text: &str) -> Self {
+        Self::string(text)
+    }
+}
+
+/// What stands between the quotes of a JSON string.
+pub(super) fn inside(bytes: &[u8]) -> Option<Raw<'_>> {
+    let inside = bytes.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(Raw {
+        bytes: inside,
+        form: Form::JsonString,
+    })
+}
+
+/// The members of one JSON object, in order. Of two equal keys the first counts.
+#[derive(Clone, Debug)]
+pub struct Object {
+    bytes: Vec<u8>,
+    members: Vec<Member>,
+}
+
+/// One member of an object.
+#[derive(Clone, Debug)]
+struct Member {
+    key: String,
+    /// The key with its quotes.
+    raw_key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl Object {
+    /// Reads bytes that hold one JSON object and nothing else.
+    pub fn read(bytes: Vec<u8>) -> Result<Self, NotJson> {
+        let members = members(&bytes).map_err(|Malformed { at }| NotJson {
+            what: "JSON object",
+            at,
+        })?;
+        Ok(Self { bytes, members })
+    }
+
+    /// The bytes that it was read from.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The value of this key; none if there is no such key.
+    pub fn get(&self, key: &str) -> Option<Json<'_>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        Some(self.json(&member.value))
+    }
+
+    /// The same, as a range of [`Self::bytes`].
+    pub(super) fn range(&self, key: &str) -> Option<Range<usize>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        Some(member.value.clone())
+    }
+
+    /// Keys, with their quotes, and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Json<'_>, Json<'_>)> {
+        self.members.iter().map(|member| {
+            let key = self.json(&member.raw_key);
+            (member.key.as_str(), key, self.json(&member.value))
+        })
+    }
+
+    fn json(&self, range: &Range<usize>) -> Json<'_> {
+        Json(Cow::Borrowed(&self.bytes[range.clone()]))
+    }
+}
+
+fn members(bytes: &[u8]) -> Result<Vec<Member>, Malformed> {
+    let mut scanner = Scanner::new(bytes, 0..bytes.len());
+    let mut list = Vec::new();
+    if scanner.kind()? != Kind::Object {
+        return Err(Malformed {
+            at: scanner.offset(),
+        });
+    }
+    let mut members = scanner.object()?;
+    loop {
+        let before = scanner.offset();
+        let Some(key) = scanner.key(&mut members)? else {
+            break;
+        };
+        let key = String::from_utf8_lossy(&key).into_owned();
+        // Between the last member and the value stand the key, and only around it a comma, white space and a colon.
+        let around = before..scanner.offset();
+        let quote = |at: Option<usize>| at.unwrap_or_default() + before;
+        let first = quote(memchr::memchr(b'"', &bytes[around.clone()]));
+        let last = quote(memchr::memrchr(b'"', &bytes[around]));
+        list.push(Member {
+            key,
+            raw_key: first..last + 1,
+            value: scanner.skip()?,
+        });
+    }
+    if scanner.at_end() {
+        Ok(list)
+    } else {
+        Err(Malformed {
+            at: scanner.offset(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_as_they_stand() {
+        let text = br#" { "a" : "\ud83d\u0041" ,"\u0062":[1, 2 ], "a":2,"c\"":null}"#;
+        let object = Object::read(text.to_vec()).unwrap();
+        assert_eq!(object.get("a").unwrap().bytes(), br#""\ud83d\u0041""#);
+        assert_eq!(object.get("b").unwrap().bytes(), b"[1, 2 ]");
+        assert_eq!(object.get("d"), None);
+        let keys: Vec<_> = object
+            .iter()
+            .map(|(_, raw, _)| raw.bytes().to_vec())
+            .collect();
+        let expected: [&[u8]; 4] = [br#""a""#, br#""\u0062""#, br#""a""#, br#""c\"""#];
+        assert_eq!(keys, expected);
+        assert!(object.get("c\"").unwrap().is_null());
+    }
+
+    #[test]
+    fn a_text_is_taken_out_wherever_it_stands() {
+        let value = br#"{"a": "no\u0074es", "b":["notes", "my notes", "n"], "notes":{"c":1}, "d":"notes taken"}"#;
+        let out = |text: &str| {
+            let value = Json::read(value).unwrap().without(text.as_bytes());
+            String::from_utf8(value.bytes().to_vec()).unwrap()
+        };
+        assert_eq!(
+            out("notes"),
+            r#"{"a": null, "b":[null, "my notes", "n"], "":{"c":1}, "d":"notes taken"}"#
+        );
+        let expected =
+            r#"{"a": "no\u0074es", "b":["notes", "my notes", "n"], "notes":{"c":1}, "d":null}"#;
+        assert_eq!(out("otes taken"), expected);
+    }
+
+    #[test]
+    fn what_is_no_object_says_where() {
+        for (text, at) in [
+            ("", 0),
+            ("[]", 0),
+            ("{\"a\":1", 6),
+            ("{} x", 3),
+            ("{\"a\"}", 4),
+        ] {
+            assert_eq!(Object::read(text.into()).unwrap_err().at, at, "{text}");
+        }
+        assert!(Json::read(b"\"a\" \"b\"").is_err());
+    }
+}
