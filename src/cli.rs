@@ -123,7 +123,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Export(args) => export::run(&args),
-        Command::Record(args) => record::run(args),
+        Command::Record(args) => record::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
     }

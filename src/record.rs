@@ -15,7 +15,7 @@ mod write;
 pub use entry::{Digested, Entry, Kind, Message, Outcome, Peer, Said, Side};
 pub use json::{Json, NotJson, Object};
 pub use name::{EntryName, is_session_id, stamp};
-pub use read::{DamagedEntry, Entries};
+pub use read::{DamagedEntry, Entries, is_entry_file};
 pub use settings::TextMode;
 pub use write::{Chain, Field, Party, Queued, Received, Recorder, Sent, Start};
 

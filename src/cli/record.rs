@@ -39,14 +39,14 @@ enum Verb {
     Received(Options),
     /// How a session belongs to a larger piece of work: sessionId, parent, part, brief, cwd
     Chain(Options),
-    /// The start of a session, out of what Claude Code hands its SessionStart hook
+    /// The start of a session, out of what Claude Code hands its `SessionStart` hook
     Hook(Options),
 }
 
 /// What every kind of entry takes.
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// The record directory [default: $XDG_DATA_HOME/sessionfs/record or ~/.local/share/sessionfs/record]
+    /// The record directory [default: `$XDG_DATA_HOME/sessionfs/record` or `~/.local/share/sessionfs/record`]
     #[arg(long, value_name = "DIR")]
     record_dir: Option<PathBuf>,
     /// What is kept of texts: all, or only length and SHA-256. `settings.json` in the record directory may keep less
@@ -85,7 +85,7 @@ impl Options {
 
     /// The recorder for the session that the input names.
     fn recorder<'a>(&self, session: &str, cwd: Json<'a>) -> Result<Recorder<'a>, Failure> {
-        let recorder = Recorder::new(&self.directory()?, session).map_err(degraded)?;
+        let recorder = Recorder::new(&self.directory()?, session)?;
         let recorder = recorder.in_directory(cwd).keeping(self.text.into());
         Ok(recorder.synchronized(self.sync))
     }
@@ -113,39 +113,34 @@ pub(super) fn is_meant(args: impl Iterator<Item = OsString>) -> bool {
 }
 
 /// Writes the entry and prints its path.
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let path = match &args.verb {
-        Verb::Hook(options) => hook::run(options)?,
+        // What a SessionStart hook prints, the model would read.
+        Verb::Hook(options) => return hook::run(options),
         Verb::Start(options) => {
             let input = Input::read()?;
-            input.recorder(options)?.start(&input.start()?)
+            input.recorder(options)?.start(&input.start()?)?
         }
-        .map_err(degraded)?,
         Verb::Sent(options) => {
             let input = Input::read()?;
-            input.recorder(options)?.sent(&input.sent()?)
+            input.recorder(options)?.sent(&input.sent()?)?
         }
-        .map_err(degraded)?,
         Verb::Received(options) => {
             let input = Input::read()?;
-            input.recorder(options)?.received(&input.received()?)
+            input.recorder(options)?.received(&input.received()?)?
         }
-        .map_err(degraded)?,
         Verb::Chain(options) => {
             let input = Input::read()?;
-            input.recorder(options)?.chain(&input.chain()?)
+            input.recorder(options)?.chain(&input.chain()?)?
         }
-        .map_err(degraded)?,
     };
-    if matches!(args.verb, Verb::Hook(_)) {
-        // What a SessionStart hook prints, the model would read.
-        return Ok(());
-    }
     let mut line = path.into_os_string().into_encoded_bytes();
     line.push(b'\n');
     output::print(&line)
 }
 
-fn degraded(error: RecordError) -> Failure {
-    Failure::degraded(error.to_string())
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        Self::degraded(error.to_string())
+    }
 }

@@ -5,6 +5,7 @@ use super::name::EntryName;
 use crate::transcript::text::Raw;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
+use std::fmt::Write;
 use std::ops::Range;
 
 /// One entry of a session's record. Fields and kinds that this program does not know stay in [`Entry::object`].
@@ -193,6 +194,16 @@ impl Digested {
             sha256: Sha256::digest(text).into(),
         }
     }
+
+    /// The SHA-256 as entries have it.
+    pub fn hex(&self) -> String {
+        let mut hex = String::with_capacity(64);
+        for byte in self.sha256 {
+            // Writing to a String cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
 }
 
 impl Message {
@@ -274,7 +285,7 @@ mod tests {
         assert_eq!(&*text.text().unwrap().decode(), b"a\xED\xA0\x80");
         let digest = text.digest().unwrap();
         assert_eq!(digest.length, 4);
-        let hex: String = digest.sha256.iter().map(|b| format!("{b:02x}")).collect();
+        let hex = digest.hex();
         let metadata = read(&format!(
             r#"{{"kind":"message","side":"sent","textLength":4,"textSha256":"{hex}"}}"#
         ))

@@ -72,14 +72,18 @@ impl Directory {
         if is_new && sync {
             synchronize(&self.folder, &self.path)?;
         }
-        Ok(Folder { path, folder, sync })
+        Ok(Folder {
+            path,
+            open: folder,
+            sync,
+        })
     }
 }
 
 /// The folder of one session, open.
 pub(super) struct Folder {
     path: PathBuf,
-    folder: OwnedFd,
+    open: OwnedFd,
     sync: bool,
 }
 
@@ -87,7 +91,7 @@ impl Folder {
     /// Writes an entry under the first free name of this millisecond and says where it is.
     pub(super) fn publish(&self, at: Timestamp, bytes: &[u8]) -> Result<PathBuf, RecordError> {
         let flags = OFlag::O_TMPFILE | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        match openat(&self.folder, ".", flags, PRIVATE) {
+        match openat(&self.open, ".", flags, PRIVATE) {
             Ok(file) => {
                 let file = File::from(file);
                 self.fill(&file, &self.path, bytes)?;
@@ -108,19 +112,20 @@ impl Folder {
 
     /// Gives a whole file its name. None where that cannot be done here.
     fn link(&self, at: Timestamp, file: &File) -> Result<Option<PathBuf>, RecordError> {
-        let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
         let done = self.named(at, |name| {
             linkat(
                 AT_FDCWD,
-                open.as_str(),
-                &self.folder,
+                unnamed.as_str(),
+                &self.open,
                 name,
                 AtFlags::AT_SYMLINK_FOLLOW,
             )
         });
         match done {
             Err(RecordError::Io { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound && !Path::new(&open).exists() =>
+                if source.kind() == std::io::ErrorKind::NotFound
+                    && !Path::new(&unnamed).exists() =>
             {
                 Ok(None)
             }
@@ -131,7 +136,7 @@ impl Folder {
     /// Writes an entry where a file cannot be whole before it has its name: a reader takes half of one as damaged.
     fn create(&self, at: Timestamp, bytes: &[u8]) -> Result<PathBuf, RecordError> {
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        let (file, path) = self.named(at, |name| openat(&self.folder, name, flags, PRIVATE))?;
+        let (file, path) = self.named(at, |name| openat(&self.open, name, flags, PRIVATE))?;
         self.fill(&File::from(file), &path, bytes)?;
         Ok(path)
     }
@@ -145,11 +150,11 @@ impl Folder {
         for sequence in 1..=MOST_NAMES {
             let name = EntryName::new(at, sequence).file_name();
             match make(&name) {
-                Ok(made) => {
+                Ok(done) => {
                     if self.sync {
-                        synchronize(&self.folder, &self.path)?;
+                        synchronize(&self.open, &self.path)?;
                     }
-                    return Ok((made, self.path.join(name)));
+                    return Ok((done, self.path.join(name)));
                 }
                 Err(Errno::EEXIST) => {}
                 Err(error) => {

@@ -219,12 +219,12 @@ fn members(bytes: &[u8]) -> Result<Vec<Member>, Malformed> {
         let key = String::from_utf8_lossy(&key).into_owned();
         // Between the last member and the value stand the key, and only around it a comma, white space and a colon.
         let around = before..scanner.offset();
-        let quote = |at: Option<usize>| at.unwrap_or_default() + before;
-        let first = quote(memchr::memchr(b'"', &bytes[around.clone()]));
-        let last = quote(memchr::memrchr(b'"', &bytes[around]));
+        let place = |at: Option<usize>| at.unwrap_or_default() + before;
+        let open = place(memchr::memchr(b'"', &bytes[around.clone()]));
+        let close = place(memchr::memrchr(b'"', &bytes[around]));
         list.push(Member {
             key,
-            raw_key: first..last + 1,
+            raw_key: open..close + 1,
             value: scanner.skip()?,
         });
     }

@@ -5,6 +5,7 @@ use super::entry::{Entry, Kind, Side};
 use super::name::EntryName;
 use crate::store;
 use jiff::Timestamp;
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// The entries of one session, in order: by time and then by the sequence as a number.
@@ -35,7 +36,7 @@ impl Entries {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(io)? {
             let name = entry.map_err(io)?.file_name();
-            let Some(name) = name.to_str().filter(|name| name.ends_with(".json")) else {
+            let Some(name) = name.to_str().filter(|name| is_entry_file(name)) else {
                 continue;
             };
             let path = folder.join(name);
@@ -100,6 +101,11 @@ impl Entries {
             .map(|e| bytes(e) + size_of::<Entry>())
             .sum()
     }
+}
+
+/// Whether a file of this name in a session's folder is read as an entry.
+pub fn is_entry_file(name: &str) -> bool {
+    Path::new(name).extension() == Some(OsStr::new("json"))
 }
 
 /// What entries are ordered by. A file whose name says no time stands where its own word puts it, else last.

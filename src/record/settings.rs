@@ -2,6 +2,7 @@
 
 use super::RecordError;
 use super::json::Object;
+use crate::transcript::text::Raw;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::fs::File;
@@ -71,7 +72,7 @@ pub(super) fn text_mode(
         .map_err(|_| wrong("its \"text\" is no object".into()))?;
     let mut nearest: Option<(&str, TextMode)> = None;
     for (directory, _, mode) in rules.iter() {
-        let word = mode.as_string().map(|raw| raw.to_text());
+        let word = mode.as_string().map(Raw::to_text);
         let mode = word.as_deref().and_then(TextMode::parse).ok_or_else(|| {
             wrong(format!(
                 "the text of {directory:?} is neither \"full\" nor \"metadata\""

@@ -4,9 +4,9 @@ use super::folder::Directory;
 use super::json::Json;
 use super::name::{is_session_id, stamp};
 use super::settings::TextMode;
-use super::{Outcome, RecordError};
+use super::{Digested, Outcome, RecordError};
+use crate::transcript::text::Raw;
 use jiff::Timestamp;
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Records what one session sends and receives.
@@ -194,7 +194,7 @@ impl<'a> Recorder<'a> {
     fn entry(&self, kind: &str, at: Option<Timestamp>) -> Result<Draft, RecordError> {
         let at = at.unwrap_or_else(Timestamp::now);
         let year = at.strftime("%Y").to_string();
-        if year.len() != 4 {
+        if year.len() != 4 || year.starts_with('-') {
             return Err(RecordError::Field {
                 field: "at",
                 why: format!("the year {year} does not have four digits"),
@@ -219,17 +219,16 @@ impl<'a> Recorder<'a> {
                 why: "it is no string".into(),
             });
         };
-        let cwd = self.cwd.as_string().map(|raw| raw.to_text());
+        let cwd = self.cwd.as_string().map(Raw::to_text);
         let directory = Directory::open(&self.directory)?;
         let settings = directory.text_mode(&cwd.unwrap_or_default())?;
         if self.text.max(settings.unwrap_or_default()) == TextMode::Full {
             entry.field("text", text);
         } else {
             let decoded = raw.decode();
-            let hash = Sha256::digest(&decoded);
-            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            entry.field("textLength", &Json::number(decoded.len() as u64));
-            entry.field("textSha256", &hash.as_str().into());
+            let digest = Digested::of(&decoded);
+            entry.field("textLength", &Json::number(digest.length));
+            entry.field("textSha256", &digest.hex().as_str().into());
             entry.keys.push("text".into());
             entry.hidden = decoded.into_owned();
         }

@@ -1,10 +1,9 @@
 //! `sessionfs record hook`: the start of a session, out of what Claude Code hands its hooks.
 
+use super::Options;
 use super::input::Input;
-use super::{Options, degraded};
 use crate::cli::Failure;
 use crate::record::{Json, Start};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Records the start of the session that the hook's input names. Never keeps the host waiting: what takes too long is given up.
-pub(super) fn run(options: &Options) -> Result<PathBuf, Failure> {
+pub(super) fn run(options: &Options) -> Result<(), Failure> {
     std::thread::spawn(|| {
         std::thread::sleep(PATIENCE);
         let seconds = PATIENCE.as_secs();
@@ -38,8 +37,6 @@ pub(super) fn run(options: &Options) -> Result<PathBuf, Failure> {
         more: more.collect(),
         ..Start::default()
     };
-    options
-        .recorder(&session, cwd)?
-        .start(&start)
-        .map_err(degraded)
+    options.recorder(&session, cwd)?.start(&start)?;
+    Ok(())
 }

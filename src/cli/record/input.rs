@@ -1,11 +1,12 @@
 //! What a host says of an event: one JSON object on standard input.
 
-use super::{Options, degraded};
+use super::Options;
 use crate::cli::Failure;
 use crate::record::{
     Chain, Field, Json, Object, Outcome, Party, Queued, Received, RecordError, Recorder, Sent,
     Start,
 };
+use crate::transcript::text::Raw;
 use jiff::Timestamp;
 use std::io::Read;
 
@@ -69,7 +70,7 @@ impl Input {
     /// A string that must be there, as text.
     pub(super) fn text_of(&self, key: &'static str) -> Result<String, Failure> {
         let value = self.optional(key)?;
-        let text = value.as_ref().and_then(|value| value.as_string());
+        let text = value.as_ref().and_then(Json::as_string);
         let text = text.ok_or_else(|| wrong(key, "it is missing"))?;
         // A lone surrogate must not become a character that is allowed.
         Ok(text.to_text())
@@ -117,10 +118,7 @@ impl Input {
         let outcome = match self.optional("outcome")? {
             None => Outcome::Unknown,
             Some(name) => {
-                let name = name
-                    .as_string()
-                    .map(|raw| raw.to_text())
-                    .unwrap_or_default();
+                let name = name.as_string().map(Raw::to_text).unwrap_or_default();
                 Outcome::parse(&name).ok_or_else(|| {
                     wrong(
                         "outcome",
@@ -201,7 +199,7 @@ impl Input {
 }
 
 fn wrong(field: &'static str, why: &str) -> Failure {
-    degraded(RecordError::Field {
+    Failure::from(RecordError::Field {
         field,
         why: why.to_owned(),
     })
