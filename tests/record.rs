@@ -9,7 +9,8 @@ use sessionfs::record::{
     Entries, Json, Kind, Outcome, Party, Queued, Received, Recorder, Sent, Side,
 };
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -49,14 +50,6 @@ fn message(id: &str, more: &str, literal: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(literal);
     bytes.push(b'}');
     bytes
-}
-
-/// Files below a folder with their bytes.
-fn snapshot(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    common::snapshot(folder)
-        .into_iter()
-        .map(|(name, bytes)| (name.into(), format!("{bytes:?}").into_bytes()))
-        .collect()
 }
 
 #[test]
@@ -131,15 +124,17 @@ fn a_text_is_kept_byte_for_byte() {
     let home = Home::new();
     let every: String = (0..=0x10_FFFF).filter_map(char::from_u32).collect();
     let some: String = every.chars().take(0x4000).collect();
-    let escaped = |text: &str| {
-        let units = text.encode_utf16();
-        let inside: String = units.map(|unit| format!("\\u{unit:04x}")).collect();
-        format!("\"{inside}\"").into_bytes()
-    };
+    let escaped = some
+        .encode_utf16()
+        .fold("\"".to_owned(), |mut literal, unit| {
+            let _ = write!(literal, "\\u{unit:04x}");
+            literal
+        })
+        + "\"";
     let long = "0123456789abcdef".repeat(65_536);
     let literals: Vec<Vec<u8>> = vec![
         serde_json::to_vec(&every).unwrap(),
-        escaped(&some),
+        escaped.into_bytes(),
         br#""""#.to_vec(),
         format!("\"{long}\"").into_bytes(),
         br#""lone \ud83d and \ude00, \/ and \u0041""#.to_vec(),
@@ -262,7 +257,7 @@ fn hostile_ids_are_refused_and_nothing_is_written_outside() {
     std::fs::create_dir(home.path("outside")).unwrap();
     std::os::unix::fs::symlink("../outside", home.path("rec/linked")).unwrap();
     std::fs::write(home.path("rec/file"), "mine").unwrap();
-    let before = snapshot(&home.path(""));
+    let before = common::snapshot(&home.path(""));
     let long = "x".repeat(300);
     for (id, why) in [
         ("../x", "separator"),
@@ -283,7 +278,7 @@ fn hostile_ids_are_refused_and_nothing_is_written_outside() {
         let said = degraded(&home, &["start", "--record-dir", "rec"], input.as_bytes());
         assert!(said.contains(why), "{id}: {said}");
     }
-    assert_eq!(snapshot(&home.path("")), before);
+    assert_eq!(common::snapshot(&home.path("")), before);
 }
 
 #[test]
