@@ -8,6 +8,7 @@ mod assemble;
 mod link;
 mod open;
 mod read;
+mod sidecar;
 
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;

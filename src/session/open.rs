@@ -10,7 +10,7 @@ use crate::transcript::thread::{Block, Stamp};
 
 use super::account::{Accounts, account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
-use super::link::{Linked, link};
+use super::link::{Linked, Scene, link};
 use super::read::{Files, read};
 use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
@@ -52,7 +52,13 @@ pub fn open(session: &SessionFiles) -> Session {
             )
         })
         .collect();
-    let mut linked = link(&drafts, &grouped, &buffers, &files.sidecars);
+    let mut linked = link(&Scene {
+        drafts: &drafts,
+        threads: &grouped,
+        buffers: &buffers,
+        sidecars: &files.sidecars,
+        runs: &files.runs,
+    });
     let owners = owning_order(&drafts, &spans);
     let mut accounts = account(
         &owners.iter().map(|&i| &grouped[i]).collect::<Vec<_>>(),
