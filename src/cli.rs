@@ -3,14 +3,18 @@
 //! A command is a `clap::Args` type and a function `run` that takes it. Results go to standard output through
 //! [`output`], everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
 
+mod cat;
 mod demo;
+mod export;
 mod failure;
 mod list;
 mod log;
+mod mount;
 mod output;
 mod reconstruct;
 mod schema;
 mod sources;
+mod unmount;
 
 pub use failure::Failure;
 pub use output::Paint;
@@ -35,6 +39,9 @@ pub struct Cli {
     /// What every command takes.
     #[command(flatten)]
     pub common: Common,
+    /// Set where `mount` starts the program again to stay in the background
+    #[arg(long, hide = true)]
+    detached: bool,
     /// The command.
     #[command(subcommand)]
     pub command: Command,
@@ -69,10 +76,18 @@ impl Common {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Mount sessions as a read-only file system
+    Mount(mount::Args),
+    /// End a mount
+    Unmount(unmount::Args),
     /// List the sessions, newest first
     List(list::Args),
     /// Write a session's artefact and telemetry as two files
     Reconstruct(reconstruct::Args),
+    /// Print one file of what a mount would show
+    Cat(cat::Args),
+    /// Write the tree, or some sessions of it, as real files
+    Export(export::Args),
     /// Write a small sample store
     Demo(demo::Args),
     /// Print the schema of a format
@@ -81,10 +96,14 @@ pub enum Command {
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Result<(), Failure> {
-    log::start(cli.common);
+    log::start(cli.common, cli.detached);
     match cli.command {
+        Command::Mount(args) => mount::run(&args, cli.common, cli.detached),
+        Command::Unmount(args) => unmount::run(&args),
         Command::List(args) => list::run(&args, cli.common.paint()),
         Command::Reconstruct(args) => reconstruct::run(&args),
+        Command::Cat(args) => cat::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
     }

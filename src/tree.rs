@@ -12,6 +12,7 @@ mod readme;
 mod rendering;
 mod sources;
 mod state;
+mod target;
 mod version;
 mod view;
 
@@ -107,7 +108,7 @@ pub enum TreeError {
 
 /// The tree, as everything that shows it sees it.
 ///
-/// `list`, `kind` and `known` may parse a session, and render nothing.
+/// `list` and `kind` may parse a session, and render nothing; `known`, `version` and `at_hand` do neither.
 pub trait View: Send + Sync + 'static {
     /// What kind of node is at this place, as far as names tell. Renders nothing.
     fn kind(&self, place: &Place) -> Result<NodeKind, TreeError>;

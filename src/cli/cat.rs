@@ -2,8 +2,10 @@
 
 use super::sources::SourceArgs;
 use super::{Failure, output};
-use crate::tree::{NodeKind, Place, View};
+use crate::tree::export::{ExportError, copy};
+use crate::tree::{NodeKind, Place, Tree, View};
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Component, Path};
 
 const EXAMPLES: &str = "\
@@ -24,9 +26,6 @@ pub struct Args {
     sources: SourceArgs,
 }
 
-/// How much is read at a time.
-const CHUNK: usize = 1 << 20;
-
 /// Prints the file.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let (wanted, file) = match args.what.split_once('/') {
@@ -36,36 +35,43 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let opened = args.sources.open()?;
     let session = opened.resolve(wanted)?;
     let tree = opened.tree();
-    let mut place = Place::root();
-    for part in [OsStr::new("sessions"), OsStr::new(&session)].into_iter().chain(parts(file)?) {
-        place = place.join(part);
-    }
-    let failed = |error| Failure::new(format!("cannot show {file} of {}", session)).because(error);
-    if tree.kind(&place).map_err(failed)? != NodeKind::File {
-        let names: Vec<String> = tree
-            .list(&place)
-            .map_err(failed)?
-            .iter()
-            .map(|entry| entry.name.to_string_lossy().into_owned())
-            .collect();
-        return Err(Failure::new(format!("{file} of {} is a directory", session))
-            .hint(format!("name a file in it: {}", names.join(", "))));
-    }
-    let version = tree.attributes(&place).map_err(failed)?.version;
-    let content = tree.open(&place, version).map_err(failed)?;
-    let mut offset = 0;
-    while offset < content.size() {
-        let bytes = content
-            .read(offset, CHUNK)
-            .map_err(|error| Failure::new(format!("cannot read {file} of {}", session)).because(error))?;
-        if bytes.is_empty() {
-            break;
+    let home = Place::root()
+        .join(OsStr::new("sessions"))
+        .join(OsStr::new(&session));
+    let place = parts(file)?
+        .into_iter()
+        .fold(home.clone(), |place, part| place.join(part));
+    let failed = |error: ExportError| {
+        Failure::new(format!("cannot show {file} of {session}")).because(error)
+    };
+    match tree.kind(&place) {
+        Ok(NodeKind::File) => {}
+        Ok(_) => {
+            let names = names(&tree, &place);
+            return Err(Failure::new(format!("{file} of {session} is a directory")).hint(names));
         }
-        output::print(&bytes)?;
-        offset += bytes.len() as u64;
+        Err(error) => return Err(failed(error.into()).hint(names(&tree, &home))),
     }
-    Ok(())
+    let mut out = std::io::stdout().lock();
+    match copy(&tree, &place, &mut out) {
+        Ok(_) => out.flush().map_err(output::failed),
+        Err(ExportError::Write { source, .. }) => Err(output::failed(source)),
+        Err(error) => Err(failed(error)),
+    }
 }
+
+/// What could have been asked for instead.
+fn names(tree: &Tree, place: &Place) -> String {
+    let entries = tree.list(place).unwrap_or_default();
+    let names = entries.iter().map(|entry| entry.name.to_string_lossy());
+    let mut some: Vec<_> = names.take(MOST_NAMES).collect();
+    if entries.len() > MOST_NAMES {
+        some.push("…".into());
+    }
+    format!("there are: {}", some.join(", "))
+}
+
+const MOST_NAMES: usize = 12;
 
 /// The names on the way to a file; none of them leads up.
 fn parts(file: &str) -> Result<Vec<&OsStr>, Failure> {
@@ -74,7 +80,9 @@ fn parts(file: &str) -> Result<Vec<&OsStr>, Failure> {
         .filter(|part| *part != Component::CurDir)
         .map(|part| match part {
             Component::Normal(name) => Ok(name),
-            _ => Err(Failure::wrong_use(format!("{file} leads out of the session"))),
+            _ => Err(Failure::wrong_use(format!(
+                "{file} leads out of the session"
+            ))),
         })
         .collect()
 }

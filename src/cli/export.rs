@@ -1,12 +1,11 @@
 //! `sessionfs export`: the tree as real files.
 
-use super::content;
 use super::sources::SourceArgs;
 use super::{Failure, output};
-use crate::tree::{NodeKind, Place, Tree, TreeError, View};
+use crate::transcript::display;
+use crate::tree::export::{ExportError, Exported, export};
+use crate::tree::{Place, View};
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -33,111 +32,71 @@ pub struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let opened = args.sources.open()?;
     opened.refuse_below(&args.output)?;
-    let tree = opened.tree();
-    let mut wanted = Vec::new();
+    let mut places = Vec::new();
     for session in &args.sessions {
         let id = opened.resolve(session)?;
-        wanted.push(Place::root().join(OsStr::new("sessions")).join(OsStr::new(&id)));
+        let place = Place::root()
+            .join(OsStr::new("sessions"))
+            .join(OsStr::new(&id));
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
-    let (places, results) = if wanted.is_empty() {
-        let root = Place::root();
-        let names = tree
-            .list(&root)
-            .map_err(|error| Failure::new("cannot list the tree").because(error))?;
-        let places = names.iter().map(|entry| root.join(&entry.name)).collect();
-        (places, vec![args.output.clone()])
-    } else {
-        let results = wanted.iter().map(|place| args.output.join(place.path())).collect();
-        (wanted, results)
-    };
-    refuse_what_is_there(&args.output, &places)?;
-    let mut export = Export {
-        tree: &tree,
-        output: &args.output,
-        faults: 0,
-    };
+    if places.is_empty() {
+        places.push(Place::root());
+    }
+    let tree = opened.tree();
+    refuse_what_is_there(&tree, &places, &args.output)?;
+
+    let stop = output::Stop::on_signal();
+    let mut faults = 0;
     for place in places {
-        export.everything_at(place)?;
+        match export(&tree, &place, &args.output, stop.flag()) {
+            Ok(exported) => faults += report(&exported),
+            Err(ExportError::Stopped) => output::Stop::end(),
+            Err(error) => return Err(Failure::new("cannot export").because(error)),
+        }
+        let written: PathBuf = args
+            .output
+            .components()
+            .chain(place.path().components())
+            .collect();
+        output::print(format!("{}\n", written.display()).as_bytes())?;
     }
-    for path in results {
-        output::print(format!("{}\n", path.display()).as_bytes())?;
-    }
-    match export.faults {
+    match faults {
         0 => Ok(()),
-        faults => Err(Failure::new(format!("{faults} file(s) could not be read; everything else is exported"))
-            .hint("each is named above")),
+        faults => Err(Failure::new(format!(
+            "{faults} of the files could not be exported; all others were"
+        ))
+        .hint("each is named above, with the reason")),
     }
 }
 
-/// What was exported before may be of another time, and a mixture would be no session.
-fn refuse_what_is_there(output: &Path, places: &[Place]) -> Result<(), Failure> {
-    let there = |place: &&Place| output.join(place.path()).symlink_metadata().is_ok();
-    match places.iter().find(there) {
+/// Names what could not be written and says how much that was.
+fn report(exported: &Exported) -> usize {
+    for (_, error) in &exported.failed {
+        tracing::error!("{}", display::line(&error.to_string()));
+    }
+    tracing::info!("{} files, {} bytes", exported.files, exported.bytes);
+    exported.failed.len()
+}
+
+/// What was exported before may be of another time, and a mixture of two times is no session.
+fn refuse_what_is_there(view: &dyn View, places: &[Place], output: &Path) -> Result<(), Failure> {
+    let mut would = Vec::new();
+    for place in places {
+        if place.path() == Path::new("") {
+            let names = view
+                .list(place)
+                .map_err(|error| Failure::new("cannot list the tree").because(error))?;
+            would.extend(names.iter().map(|entry| output.join(&entry.name)));
+        } else {
+            would.push(output.join(place.path()));
+        }
+    }
+    match would.iter().find(|path| path.symlink_metadata().is_ok()) {
         None => Ok(()),
-        Some(place) => Err(Failure::new(format!("{} is there already", output.join(place.path()).display()))
+        Some(path) => Err(Failure::new(format!("{} is there already", path.display()))
             .hint("remove it, or choose another folder with -o DIR")),
     }
-}
-
-struct Export<'a> {
-    tree: &'a Tree,
-    output: &'a Path,
-    /// Files that could not be read.
-    faults: u64,
-}
-
-impl Export<'_> {
-    /// Writes what is at a place and below it. What cannot be read is said and left out; what cannot be written ends it.
-    fn everything_at(&mut self, place: Place) -> Result<(), Failure> {
-        let mut waiting = vec![place];
-        while let Some(place) = waiting.pop() {
-            match self.one(&place)? {
-                Ok(below) => waiting.extend(below),
-                // A session that goes, or a turn of it, is gone in both worlds.
-                Err(TreeError::NotFound(_)) => {}
-                Err(error) => {
-                    self.faults += 1;
-                    tracing::error!("{}", crate::transcript::display::line(&error.to_string()));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what is at a place and gives what is below it.
-    fn one(&self, place: &Place) -> Result<Result<Vec<Place>, TreeError>, Failure> {
-        let path = self.output.join(place.path());
-        let cannot_write = |error| Failure::new(format!("cannot write {}", path.display())).because(error);
-        let kind = match self.tree.kind(place) {
-            Ok(kind) => kind,
-            Err(error) => return Ok(Err(error)),
-        };
-        if let Some(folder) = path.parent() {
-            create(folder)?;
-        }
-        match kind {
-            NodeKind::Directory => {
-                create(&path)?;
-                let names = self.tree.list(place);
-                return Ok(names.map(|names| names.iter().map(|entry| place.join(&entry.name)).rev().collect()));
-            }
-            NodeKind::Link => match self.tree.target(place) {
-                Ok(target) => std::os::unix::fs::symlink(target, &path).map_err(cannot_write)?,
-                Err(error) => return Ok(Err(error)),
-            },
-            NodeKind::File => match content::current(self.tree, place) {
-                Ok(version) => output::write_version(&path, &version)?,
-                Err(error) => return Ok(Err(error)),
-            },
-        }
-        Ok(Ok(Vec::new()))
-    }
-}
-
-fn create(folder: &Path) -> Result<(), Failure> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| Failure::new(format!("cannot create {}", folder.display())).because(error))
 }

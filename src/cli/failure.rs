@@ -23,6 +23,8 @@ enum End {
     WrongUse,
     /// Whoever read our output has gone; there is nobody to tell, and nothing went wrong.
     Quiet,
+    /// Another process of ours failed with this exit code and has said why.
+    Told(u8),
 }
 
 impl Failure {
@@ -52,6 +54,14 @@ impl Failure {
         }
     }
 
+    /// Another process of ours failed with this exit code and has said why.
+    pub(super) fn told(code: u8) -> Self {
+        Self {
+            end: End::Told(code),
+            ..Self::new("the process in the background failed")
+        }
+    }
+
     /// Why it failed.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -68,8 +78,10 @@ impl Failure {
 
     /// Prints the error line and the hint to standard error and gives the exit code.
     pub fn report(&self, paint: Paint) -> ExitCode {
-        if self.end == End::Quiet {
-            return ExitCode::SUCCESS;
+        match self.end {
+            End::Quiet => return ExitCode::SUCCESS,
+            End::Told(code) => return ExitCode::from(code),
+            End::Failed | End::WrongUse => {}
         }
         // A path can hold anything, and a terminal obeys some of it.
         eprintln!("{} {}", paint.red("error:"), display::line(&self.line()));

@@ -11,13 +11,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Writes to standard output. A reader that has gone ends the command quietly.
+/// Writes to standard output.
 pub(super) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::broken_pipe()),
-        Err(error) => Err(Failure::new("cannot write to standard output").because(error)),
+    out.write_all(bytes)
+        .and_then(|()| out.flush())
+        .map_err(failed)
+}
+
+/// Why standard output could not be written. A reader that has gone ends the command quietly.
+pub(super) fn failed(error: std::io::Error) -> Failure {
+    if error.kind() == ErrorKind::BrokenPipe {
+        Failure::broken_pipe()
+    } else {
+        Failure::new("cannot write to standard output").because(error)
     }
 }
 
@@ -75,6 +82,38 @@ pub(super) fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Work that takes long asks whether it should stop, so that it can leave everything whole.
+pub(super) struct Stop {
+    wanted: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// The first SIGINT, SIGTERM or SIGHUP asks the work to stop; a second one ends the program at once.
+    pub(super) fn on_signal() -> Self {
+        let wanted = Arc::new(AtomicBool::new(false));
+        for signal in SIGNALS {
+            // Registering fails only for signals that nobody may catch. The first action comes first.
+            let _ = flag::register_conditional_default(signal, Arc::clone(&wanted));
+            let _ = flag::register(signal, Arc::clone(&wanted));
+        }
+        Self { wanted }
+    }
+
+    /// True once the work should stop.
+    pub(super) fn flag(&self) -> &AtomicBool {
+        &self.wanted
+    }
+
+    /// Ends the program after the work has stopped, as a program that was interrupted does.
+    pub(super) fn end() -> ! {
+        let _ = low_level::emulate_default_handler(SIGINT);
+        // Not reached: the signal ended the program.
+        std::process::exit(130)
+    }
+}
+
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
 /// Whether a signal ends the program at once, and which ones wait.
 struct Gate {
     open: Arc<AtomicBool>,
@@ -85,7 +124,7 @@ impl Gate {
     fn install() -> Self {
         let gate = Self {
             open: Arc::new(AtomicBool::new(true)),
-            waiting: [SIGINT, SIGTERM, SIGHUP].map(|signal| (signal, Arc::default())),
+            waiting: SIGNALS.map(|signal| (signal, Arc::default())),
         };
         for (signal, came) in &gate.waiting {
             // Registering fails only for signals that nobody may catch. The first action comes first.

@@ -3,7 +3,9 @@
 use super::Failure;
 use crate::store::{SessionFiles, Source, Store};
 use crate::transcript::display;
+use crate::tree::{Options, Tree};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// The option of commands that take no positional sources.
 #[derive(Debug, clap::Args)]
@@ -16,7 +18,7 @@ pub(super) struct SourceArgs {
 impl SourceArgs {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
-        Ok(Opened(Store::new(recognise(&self.folders)?)))
+        Ok(Opened(Arc::new(Store::new(recognise(&self.folders)?))))
     }
 }
 
@@ -25,7 +27,10 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
     if !folders.is_empty() {
         return folders.iter().map(|folder| one(folder)).collect();
     }
-    let places = Source::default_places_here();
+    let places: Vec<PathBuf> = Source::default_places_here()
+        .into_iter()
+        .map(|place| std::path::absolute(&place).unwrap_or(place))
+        .collect();
     let there: Vec<&PathBuf> = places.iter().filter(|place| place.is_dir()).collect();
     if there.is_empty() {
         let places: Vec<String> = places
@@ -43,9 +48,41 @@ fn one(folder: &Path) -> Result<Source, Failure> {
 }
 
 /// Sources that were opened.
-pub(super) struct Opened(pub(super) Store);
+pub(super) struct Opened(Arc<Store>);
 
 impl Opened {
+    /// These sources without the sessions of these IDs or beginnings of IDs. An ID that no session has yet keeps it out
+    /// when it comes.
+    pub(super) fn excluding(sources: Vec<Source>, excluded: &[String]) -> Result<Self, Failure> {
+        let all = Self(Arc::new(Store::new(sources.clone())));
+        all.warn();
+        if excluded.is_empty() {
+            return Ok(all);
+        }
+        let index = all.0.index();
+        let mut ids = Vec::new();
+        for wanted in excluded {
+            if index.ids().any(|id| id.starts_with(wanted)) {
+                ids.push(resolve(index.ids(), wanted)?);
+            } else {
+                tracing::warn!("{}: there is no such session yet", display::line(wanted));
+                ids.push(wanted.clone());
+            }
+        }
+        Ok(Self(Arc::new(Store::new(sources).excluding(ids))))
+    }
+
+    /// The store over them.
+    pub(super) fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.0)
+    }
+
+    /// Their directories.
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        let sources = self.0.sources().iter();
+        sources.map(|source| source.root().to_path_buf()).collect()
+    }
+
     /// The files of every session, sorted by ID.
     pub(super) fn sessions(&self) -> Vec<SessionFiles> {
         self.warn();
@@ -68,26 +105,14 @@ impl Opened {
         })
     }
 
-    /// Refuses a place for output that lies below a source: no command ever writes there.
+    /// What a mount of them would show.
+    pub(super) fn tree(&self) -> Tree {
+        Tree::new(Arc::clone(&self.0), Options::default())
+    }
+
+    /// Refuses a place for output that lies below a source.
     pub(super) fn refuse_below(&self, output: &Path) -> Result<(), Failure> {
-        let place = resolved(output).map_err(|error| {
-            Failure::new(format!("cannot look at {}", output.display())).because(error)
-        })?;
-        for source in self.0.sources() {
-            let root = source.root();
-            if root
-                .canonicalize()
-                .is_ok_and(|root| place.starts_with(root))
-            {
-                return Err(Failure::new(format!(
-                    "{} lies below the source {}, and nothing is ever written there",
-                    output.display(),
-                    root.display()
-                ))
-                .hint("choose another folder with -o DIR"));
-            }
-        }
-        Ok(())
+        refuse_below(&self.roots(), output)
     }
 
     /// Says what could not be used and belongs to no session.
@@ -95,6 +120,26 @@ impl Opened {
         for problem in self.0.index().problems() {
             tracing::warn!("{}", display::line(&problem.to_string()));
         }
+    }
+}
+
+/// Refuses a place for output that lies below one of these folders that hold sessions: no command ever writes there.
+pub(super) fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
+    let place = resolved(output).map_err(|error| {
+        Failure::new(format!("cannot look at {}", output.display())).because(error)
+    })?;
+    let holds = |root: &&PathBuf| {
+        root.canonicalize()
+            .is_ok_and(|root| place.starts_with(root))
+    };
+    match roots.iter().find(holds) {
+        None => Ok(()),
+        Some(root) => Err(Failure::new(format!(
+            "{} lies below the source {}, and nothing is ever written there",
+            output.display(),
+            root.display()
+        ))
+        .hint("choose another folder")),
     }
 }
 

@@ -1,16 +1,21 @@
 //! Kernel requests to the tree and its answers back.
 //!
 //! Three rules keep one session from harming another. Every handler runs in a shield: a panic costs its own call, which
-//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only reads is done by
-//! the thread that took the request, but never by the last one that is free.
+//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only looks or reads is
+//! done by the thread that took the request, but never by the last one that is free.
+//!
+//! A request of this process itself would wait for itself, so it is refused: a link in a source may lead into the mount.
 
 use super::attr::{self, NAME_MAX, Owner};
 use super::handles::Handles;
 use super::inodes::{Identity, Inodes, Node, ROOT};
 use super::pool::{Lane, Pool};
 use crate::tree::{Attributes, Content, Entry, NodeKind, Place, TreeError, View};
-use fuser::{Errno, FileAttr, Generation};
+use fuser::{Errno, FileAttr, Generation, Request};
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,6 +43,8 @@ pub(super) struct Shared {
     pool: Pool,
     /// Workers that do something themselves that may take a while.
     busy: AtomicUsize,
+    /// Lists the threads of this process; nothing where its own requests are answered like all others.
+    own_threads: Option<File>,
 }
 
 /// An open file: one version, whatever the tree does meanwhile.
@@ -54,8 +61,8 @@ pub(super) struct OpenDirectory {
 }
 
 impl Adapter {
-    /// Shows this tree as the current user's.
-    pub(super) fn new(view: Arc<dyn View>, allow_other: bool) -> Self {
+    /// Shows this tree as the current user's. `own_threads` is the list of threads whose requests are refused.
+    pub(super) fn new(view: Arc<dyn View>, allow_other: bool, own_threads: Option<File>) -> Self {
         Self(Arc::new(Shared {
             view,
             inodes: Inodes::new(),
@@ -64,6 +71,7 @@ impl Adapter {
             owner: Owner::current(allow_other),
             pool: Pool::new(),
             busy: AtomicUsize::new(0),
+            own_threads,
         }))
     }
 
@@ -96,6 +104,18 @@ impl Adapter {
 }
 
 impl Shared {
+    /// Refuses a request of this process itself.
+    pub(super) fn admit(&self, request: &Request) -> Result<(), Errno> {
+        let Some(threads) = &self.own_threads else {
+            return Ok(());
+        };
+        let thread = request.pid().to_string();
+        match fstatat(threads, thread.as_str(), AtFlags::empty()) {
+            Ok(_) => Err(Errno::EDEADLK),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// What stands behind a number. The kernel asks for none that it was not told of.
     pub(super) fn node(&self, number: u64) -> Result<Node, Errno> {
         self.inodes.get(number).ok_or(Errno::ESTALE)
@@ -134,12 +154,12 @@ impl Shared {
             Err(TreeError::NotFound(_)) if node.identity.kind == NodeKind::File => {
                 node.attributes.ok_or(Errno::ENOENT)
             }
-            Err(error) => Err(self.failed(&node.identity.place, &error)),
+            Err(error) => Err(Self::failed(&node.identity.place, &error)),
         }
     }
 
     /// The error number for an answer, and a word in the log if it is not an everyday one.
-    pub(super) fn failed(&self, place: &Place, error: &TreeError) -> Errno {
+    pub(super) fn failed(place: &Place, error: &TreeError) -> Errno {
         if let TreeError::Store(_) = error {
             tracing::warn!("{}: {error}", place.path().display());
         }
@@ -194,7 +214,7 @@ impl Shared {
             return Ok(Arc::clone(names));
         }
         let listed = self.view.list(&directory.place);
-        let mut entries = listed.map_err(|error| self.failed(&directory.place, &error))?;
+        let mut entries = listed.map_err(|error| Self::failed(&directory.place, &error))?;
         entries.retain(|entry| listable(&directory.place, entry));
         let entries: Arc<[Entry]> = entries.into();
         *names() = Some(Arc::clone(&entries));

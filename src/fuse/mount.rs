@@ -10,9 +10,10 @@ use super::requests::Requests;
 use crate::tree::View;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,6 +23,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 const DEVICE: &str = "/dev/fuse";
+
+const OWN_THREADS: &str = "/proc/self/task";
 
 /// How long after a signal who still has something open may read on. `spec/commands.md` allows half a second more.
 const LINGER: Duration = Duration::from_secs(2);
@@ -87,6 +90,9 @@ pub enum MountError {
     /// Without them the mount could not be ended.
     #[error("cannot receive signals: {0}")]
     Signals(io::Error),
+    /// Without the list nobody knows which requests are this process's own.
+    #[error("cannot open {OWN_THREADS}: {0}")]
+    Threads(io::Error),
     /// The mount is left.
     #[error(transparent)]
     Unmount(#[from] UnmountError),
@@ -111,7 +117,7 @@ impl MountError {
             Self::Refused { .. } => {
                 "`sessionfs export` writes the same files where mounting is not allowed"
             }
-            Self::Ready(_) | Self::Signals(_) => return None,
+            Self::Ready(_) | Self::Signals(_) | Self::Threads(_) => return None,
         };
         Some(hint.to_owned())
     }
@@ -120,7 +126,7 @@ impl MountError {
 /// Mounts, calls `ready` once the mount answers, and answers until SIGINT, SIGTERM or SIGHUP comes or somebody unmounts.
 ///
 /// A signal unmounts whatever is open, and those that come after it end the wait for who still reads. If `ready` fails
-/// the mount is taken away again.
+/// the mount is taken away again. Requests of this process itself are refused: they would wait for themselves.
 pub fn serve(
     view: Arc<dyn View>,
     options: &MountOptions,
@@ -129,7 +135,9 @@ pub fn serve(
     let (events, happens) = channel();
     // Before the mount, so that no signal leaves one behind.
     let signals = Caught::new(events.clone()).map_err(MountError::Signals)?;
-    let mount = Mount::start(view, options, events)?;
+    raise_limit();
+    let own_threads = File::open(OWN_THREADS).map_err(MountError::Threads)?;
+    let mount = Mount::start(view, options, events, Some(own_threads))?;
     ready().map_err(MountError::Ready)?;
     let outcome = match happens.recv() {
         Ok(Event::Signal(signal)) => {
@@ -169,22 +177,23 @@ pub struct Mount {
 impl Mount {
     /// Mounts; the mount answers when this returns.
     pub fn new(view: Arc<dyn View>, options: &MountOptions) -> Result<Self, MountError> {
-        Self::start(view, options, channel().0)
+        Self::start(view, options, channel().0, None)
     }
 
     fn start(
         view: Arc<dyn View>,
         options: &MountOptions,
         events: Sender<Event>,
+        own_threads: Option<File>,
     ) -> Result<Self, MountError> {
         let point = options.point.clone();
         try_device()?;
-        let adapter = Adapter::new(view, options.allow_other);
+        let adapter = Adapter::new(view, options.allow_other, own_threads);
         let requests = Requests::new(adapter.clone(), move || {
             // Nobody listens where a mount is not served but held.
             let _ = events.send(Event::Ended);
         });
-        let failed = |error| explain(&point, error);
+        let failed = |error: io::Error| explain(&point, &error);
         let session = Session::new(requests, &point, &config(options)).map_err(failed)?;
         let connection = session.as_fd().try_clone_to_owned().map_err(failed)?;
         let session = ManuallyDrop::new(session.spawn().map_err(failed)?);
@@ -314,6 +323,14 @@ fn config(options: &MountOptions) -> Config {
     config
 }
 
+/// Every open stored file holds a file descriptor.
+fn raise_limit() {
+    // Where it cannot be raised, fewer can be open, and who opens one more is told so.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
 /// A name without what means something in a list of mount options.
 fn harmless(source: &str) -> String {
     let plain = |c: char| {
@@ -348,7 +365,7 @@ fn try_device() -> Result<(), MountError> {
 }
 
 /// What an error of fuser means, the device being there and the mount point checked.
-fn explain(point: &Path, error: io::Error) -> MountError {
+fn explain(point: &Path, error: &io::Error) -> MountError {
     let point = point.to_path_buf();
     let reason = error.to_string().trim().to_owned();
     if error.kind() == io::ErrorKind::NotFound {

@@ -62,16 +62,12 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((byte, tail)) = rest.split_first() {
-        match (byte, octal(tail)) {
-            (b'\\', Some(escaped)) => {
-                plain.push(escaped);
-                rest = &tail[3..];
-            }
-            _ => {
-                plain.push(*byte);
-                rest = tail;
-            }
+        rest = tail;
+        let escaped = octal(tail).filter(|_| *byte == b'\\');
+        if escaped.is_some() {
+            rest = &tail[3..];
         }
+        plain.push(escaped.unwrap_or(*byte));
     }
     plain
 }

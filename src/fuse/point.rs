@@ -179,6 +179,15 @@ pub fn check(mountpoint: &Path, sources: &[PathBuf]) -> Result<PathBuf, PointErr
     Ok(point)
 }
 
+/// Whether something is mounted there, dead or alive.
+pub fn is_mounted(mountpoint: &Path) -> bool {
+    let listed = || {
+        let point = resolve(mountpoint)?;
+        Ok::<_, io::Error>(mountinfo::topmost(&mountinfo::all()?, &point).is_some())
+    };
+    listed().unwrap_or(false)
+}
+
 /// Unmounts a mount of ours. One whose process died is unmounted whoever still has it open: nothing in it can be used.
 ///
 /// Gives its full path.

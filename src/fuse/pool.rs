@@ -154,11 +154,11 @@ mod tests {
 
     /// Starts a job that says that it runs and then waits for the returned sender to be dropped.
     fn hold(pool: &Pool, lane: Lane, started: &Sender<Lane>) -> Sender<()> {
-        let (hold, held): (Sender<()>, Receiver<()>) = channel();
+        let (hold, end): (Sender<()>, Receiver<()>) = channel();
         let started = started.clone();
         pool.run(lane, move || {
             started.send(lane).unwrap();
-            let _ = held.recv();
+            let _ = end.recv();
         });
         hold
     }

@@ -28,6 +28,12 @@ impl<F: Fn() + Send + Sync + 'static> Requests<F> {
     pub(super) fn new(adapter: Adapter, ended: F) -> Self {
         Self { adapter, ended }
     }
+
+    /// The node that a request asks for.
+    fn asked(&self, request: &Request, number: INodeNo) -> Result<Node, Errno> {
+        self.adapter.0.admit(request)?;
+        self.adapter.0.node(number.0)
+    }
 }
 
 /// What the kernel may do for us, as far as it can.
@@ -55,19 +61,24 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         (self.ended)();
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.adapter.answer(|shared| {
-            let place = match shared.child(parent.0, name) {
-                Ok(place) => place,
-                Err(errno) => return reply.error(errno),
-            };
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let shared = &self.adapter.0;
+        let place = match shared
+            .admit(request)
+            .and_then(|()| shared.child(parent.0, name))
+        {
+            Ok(place) => place,
+            Err(errno) => return reply.error(errno),
+        };
+        let adapter = self.adapter.clone();
+        self.adapter.answer_if_spare(lane(&place), move |shared| {
             if let Some(attributes) = shared.view.known(&place) {
                 return entry(shared, place, &attributes, reply);
             }
-            self.adapter.answer_later(lane(&place), |shared| {
+            adapter.answer_later(lane(&place), |shared| {
                 match shared.view.attributes(&place) {
                     Ok(attributes) => entry(shared, place, &attributes, reply),
-                    Err(error) => reply.error(shared.failed(&place, &error)),
+                    Err(error) => reply.error(Shared::failed(&place, &error)),
                 }
             });
         });
@@ -78,64 +89,61 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
             .answer(|shared| shared.inodes.forget(number.0, count));
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.adapter.answer(|shared| {
-            let node = match shared.node(number.0) {
-                Ok(node) => node,
-                Err(errno) => return reply.error(errno),
-            };
-            if let Some(known) = shared.known(&node) {
-                return attributes(shared, number.0, known, reply);
-            }
-            self.adapter
-                .answer_later(lane(&node.identity.place), move |shared| {
-                    attributes(shared, number.0, shared.attributes(&node), reply);
-                });
-        });
-    }
-
-    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        let node = match self.adapter.0.node(number.0) {
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let node = match self.asked(request, number) {
             Ok(node) => node,
             Err(errno) => return reply.error(errno),
         };
-        let place = node.identity.place.clone();
-        self.adapter.answer_if_spare(lane(&place), move |shared| {
-            match shared.view.target(&place) {
-                Ok(target) => reply.data(target.as_os_str().as_bytes()),
-                Err(error) => reply.error(shared.failed(&place, &error)),
+        let adapter = self.adapter.clone();
+        let lane = lane(&node.identity.place);
+        self.adapter.answer_if_spare(lane, move |shared| {
+            if let Some(known) = shared.known(&node) {
+                return attributes(shared, number.0, known, reply);
             }
+            adapter.answer_later(lane, move |shared| {
+                attributes(shared, number.0, shared.attributes(&node), reply);
+            });
         });
     }
 
-    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        if flags.acc_mode() != OpenAccMode::O_RDONLY {
-            return reply.error(Errno::EROFS);
-        }
-        self.adapter.answer(|shared| {
-            let node = match shared.node(number.0) {
-                Ok(node) => node,
-                Err(errno) => return reply.error(errno),
-            };
-            if node.identity.kind != NodeKind::File {
-                return reply.error(Errno::EISDIR);
-            }
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        let node = match self.asked(request, number) {
+            Ok(node) => node,
+            Err(errno) => return reply.error(errno),
+        };
+        self.adapter
+            .answer_if_spare(lane(&node.identity.place), move |shared| {
+                let place = &node.identity.place;
+                match shared.view.target(place) {
+                    Ok(target) => reply.data(target.as_os_str().as_bytes()),
+                    Err(error) => reply.error(Shared::failed(place, &error)),
+                }
+            });
+    }
+
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let node = match self.asked(request, number) {
+            Ok(_) if flags.acc_mode() != OpenAccMode::O_RDONLY => return reply.error(Errno::EROFS),
+            Ok(node) if node.identity.kind != NodeKind::File => return reply.error(Errno::EISDIR),
             // Rendering for an open that will be refused would be work for nothing.
-            if shared.files.full() {
-                return reply.error(Errno::EMFILE);
-            }
+            Ok(_) if self.adapter.0.files.full() => return reply.error(Errno::EMFILE),
+            Ok(node) => node,
+            Err(errno) => return reply.error(errno),
+        };
+        let adapter = self.adapter.clone();
+        let lane = lane(&node.identity.place);
+        self.adapter.answer_if_spare(lane, move |shared| {
             let version = node.identity.version;
             if let Some(content) = shared.view.at_hand(&node.identity.place, version) {
                 return opened(&node, shared.open(number.0, &node, content), reply);
             }
-            self.adapter
-                .answer_later(lane(&node.identity.place), move |shared| {
-                    let place = &node.identity.place;
-                    match shared.view.open(place, version) {
-                        Ok(content) => opened(&node, shared.open(number.0, &node, content), reply),
-                        Err(error) => reply.error(shared.failed(place, &error)),
-                    }
-                });
+            adapter.answer_later(lane, move |shared| {
+                let place = &node.identity.place;
+                match shared.view.open(place, version) {
+                    Ok(content) => opened(&node, shared.open(number.0, &node, content), reply),
+                    Err(error) => reply.error(Shared::failed(place, &error)),
+                }
+            });
         });
     }
 
@@ -182,17 +190,16 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         });
     }
 
-    fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.adapter.answer(|shared| {
-            let opened = shared.node(number.0).and_then(|node| {
-                let directory = OpenDirectory::new(node.identity.place.clone());
-                shared.directories.open(directory).ok_or(Errno::EMFILE)
-            });
-            match opened {
-                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-                Err(errno) => reply.error(errno),
-            }
+    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let opened = self.asked(request, number).and_then(|node| {
+            let directory = OpenDirectory::new(node.identity.place.clone());
+            let directories = &self.adapter.0.directories;
+            directories.open(directory).ok_or(Errno::EMFILE)
         });
+        match opened {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(errno) => reply.error(errno),
+        }
     }
 
     fn readdir(

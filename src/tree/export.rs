@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 /// How much is read and written at a time.
@@ -55,6 +56,9 @@ pub enum ExportError {
     /// Something else is where a directory must be.
     #[error("{}: something that is no directory is in the way; move it, or export to another directory", .0.display())]
     InTheWay(PathBuf),
+    /// Whoever asked for it does not want it any more.
+    #[error("stopped before everything was written")]
+    Stopped,
 }
 
 /// A file's attributes and its content, both of one version: the current one.
@@ -79,8 +83,14 @@ pub fn copy(view: &dyn View, place: &Place, to: &mut dyn Write) -> Result<u64, E
 ///
 /// Directories are made 0700, files 0600; each file appears whole or not at all, with the time of what it shows. What is
 /// in `root` already and not in the tree stays. What cannot be written is listed in the result and stops nothing else;
-/// the only errors are that the place is not there and that `root` cannot be written.
-pub fn export(view: &dyn View, place: &Place, root: &Path) -> Result<Exported, ExportError> {
+/// the only errors are that the place is not there, that `root` cannot be written, and that `stop` became true: then what
+/// was written so far stays, each file of it whole.
+pub fn export(
+    view: &dyn View,
+    place: &Place,
+    root: &Path,
+    stop: &AtomicBool,
+) -> Result<Exported, ExportError> {
     let mut exported = Exported::default();
     let kind = view.kind(place)?;
     let above = place.path().parent().unwrap_or(Path::new(""));
@@ -95,7 +105,7 @@ pub fn export(view: &dyn View, place: &Place, root: &Path) -> Result<Exported, E
     while let Some((place, kind)) = waiting.pop() {
         let path = root.join(place.path());
         let done = match kind {
-            NodeKind::File => file(view, &place, &path).map(|bytes| {
+            NodeKind::File => file(view, &place, &path, stop).map(|bytes| {
                 exported.files += 1;
                 exported.bytes += bytes;
             }),
@@ -106,6 +116,9 @@ pub fn export(view: &dyn View, place: &Place, root: &Path) -> Result<Exported, E
                 waiting.extend(children.into_iter().rev());
             }),
         };
+        if stop.load(Ordering::Relaxed) {
+            return Err(ExportError::Stopped);
+        }
         if let Err(error) = done {
             exported.failed.push((place.path().to_path_buf(), error));
         }
@@ -131,7 +144,12 @@ fn directory(view: &dyn View, place: &Place, path: &Path) -> Result<Children, Ex
     Ok((children.collect(), modified))
 }
 
-fn file(view: &dyn View, place: &Place, path: &Path) -> Result<u64, ExportError> {
+fn file(
+    view: &dyn View,
+    place: &Place,
+    path: &Path,
+    stop: &AtomicBool,
+) -> Result<u64, ExportError> {
     let (attributes, content) = open(view, place)?;
     let write = |source| ExportError::Write {
         path: path.to_path_buf(),
@@ -143,6 +161,9 @@ fn file(view: &dyn View, place: &Place, path: &Path) -> Result<u64, ExportError>
         .tempfile_in(parent(path))
         .map_err(write)?;
     let bytes = copy_content(&*content, place, file.as_file_mut(), path)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(ExportError::Stopped);
+    }
     let modified = file.as_file().set_modified(attributes.modified);
     modified.map_err(write)?;
     file.persist(path).map_err(|error| write(error.error))?;

@@ -196,11 +196,8 @@ pub fn snapshot(folder: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The SHA-256 of some bytes, in hex.
+/// The SHA-256 of some bytes.
 pub fn hash(bytes: &[u8]) -> String {
     use sha2::Digest;
-    sha2::Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    format!("{:x?}", sha2::Sha256::digest(bytes).as_slice())
 }

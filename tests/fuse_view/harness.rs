@@ -10,23 +10,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// A mounted tree. Unmounts when it goes, also when a test fails.
-pub struct Mounted {
-    pub mount: Mount,
-    pub memory: Arc<Memory>,
+pub(crate) struct Mounted {
+    pub(crate) mount: Mount,
+    pub(crate) memory: Arc<Memory>,
     /// An empty directory beside the mount, for copies.
-    pub scratch: PathBuf,
+    pub(crate) scratch: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl Mounted {
-    pub fn new(memory: Arc<Memory>) -> Self {
+    pub(crate) fn new(memory: Arc<Memory>) -> Self {
         Self::with(memory, |_| {})
     }
 
-    pub fn with(memory: Arc<Memory>, change: impl FnOnce(&mut MountOptions)) -> Self {
+    pub(crate) fn with(memory: Arc<Memory>, change: impl FnOnce(&mut MountOptions)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let scratch = folder.path().join("scratch");
         let point = folder.path().join("mount");
@@ -48,7 +48,7 @@ impl Mounted {
         }
     }
 
-    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.mount.point().join(path)
     }
 }
@@ -59,7 +59,7 @@ fn cannot(error: &MountError) -> ! {
 }
 
 /// Runs a tool to its end and gives what it wrote; it must succeed.
-pub fn tool<S: AsRef<OsStr>>(words: &[S]) -> Vec<u8> {
+pub(crate) fn tool<S: AsRef<OsStr>>(words: &[S]) -> Vec<u8> {
     let output = try_tool(words);
     let words: Vec<_> = words.iter().map(AsRef::as_ref).collect();
     assert!(
@@ -72,7 +72,7 @@ pub fn tool<S: AsRef<OsStr>>(words: &[S]) -> Vec<u8> {
 }
 
 /// Runs a tool to its end.
-pub fn try_tool<S: AsRef<OsStr>>(words: &[S]) -> Output {
+pub(crate) fn try_tool<S: AsRef<OsStr>>(words: &[S]) -> Output {
     // `timeout` says so if the tool is not installed, and ends one that hangs.
     Command::new("timeout")
         .arg(LIMIT.as_secs().to_string())
@@ -84,7 +84,7 @@ pub fn try_tool<S: AsRef<OsStr>>(words: &[S]) -> Output {
 }
 
 /// Starts a tool that goes on by itself.
-pub fn start<S: AsRef<OsStr>>(words: &[S]) -> Running {
+pub(crate) fn start<S: AsRef<OsStr>>(words: &[S]) -> Running {
     let child = Command::new(&words[0])
         .args(&words[1..])
         .env("LC_ALL", "C")
@@ -97,15 +97,15 @@ pub fn start<S: AsRef<OsStr>>(words: &[S]) -> Running {
 }
 
 /// A tool that goes on by itself; ended when it goes.
-pub struct Running(Option<Child>);
+pub(crate) struct Running(Option<Child>);
 
 impl Running {
-    pub fn child(&mut self) -> &mut Child {
+    pub(crate) fn child(&mut self) -> &mut Child {
         self.0.as_mut().unwrap()
     }
 
     /// What it wrote, after it came to its end.
-    pub fn output(mut self) -> Output {
+    pub(crate) fn output(mut self) -> Output {
         self.0.take().unwrap().wait_with_output().unwrap()
     }
 }
@@ -120,12 +120,12 @@ impl Drop for Running {
 }
 
 /// Text of an output without the last line break.
-pub fn text(output: &[u8]) -> String {
+pub(crate) fn text(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim_end().to_owned()
 }
 
 /// What `stat` says in this format.
-pub fn stat(format: &str, path: &Path) -> String {
+pub(crate) fn stat(format: &str, path: &Path) -> String {
     text(&tool(&[
         OsStr::new("stat"),
         OsStr::new("-c"),
@@ -135,7 +135,7 @@ pub fn stat(format: &str, path: &Path) -> String {
 }
 
 /// Waits until it holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !holds() {
         assert!(Instant::now() < end, "not within {LIMIT:?}: {what}");
@@ -144,12 +144,12 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// The number of an errno that a call gave.
-pub fn errno<T>(result: std::io::Result<T>) -> nix::errno::Errno {
+pub(crate) fn errno<T>(result: std::io::Result<T>) -> nix::errno::Errno {
     let error = result.err().expect("the call must fail");
     nix::errno::Errno::from_raw(error.raw_os_error().unwrap())
 }
 
 /// A path as a word for a shell.
-pub fn word(path: &Path) -> String {
+pub(crate) fn word(path: &Path) -> String {
     format!("'{}'", String::from_utf8_lossy(path.as_os_str().as_bytes()))
 }

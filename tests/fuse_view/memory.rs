@@ -10,20 +10,20 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// The tree.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     nodes: Mutex<BTreeMap<PathBuf, Node>>,
     rendered: Mutex<HashSet<(PathBuf, u64)>>,
     /// How often attributes or content were made.
-    pub renderings: AtomicUsize,
+    pub(crate) renderings: AtomicUsize,
     /// How many are held up by a slow node.
-    pub waiting: AtomicUsize,
+    pub(crate) waiting: AtomicUsize,
     open: Mutex<bool>,
     opened: Condvar,
 }
 
 /// What stands at a place.
 #[derive(Clone)]
-pub enum Node {
+pub(crate) enum Node {
     /// A directory.
     Directory,
     /// A link with this target.
@@ -46,7 +46,7 @@ pub enum Node {
 
 impl Memory {
     /// A tree with these nodes; the directories above them come along.
-    pub fn new(nodes: impl IntoIterator<Item = (&'static str, Node)>) -> Arc<Self> {
+    pub(crate) fn new(nodes: impl IntoIterator<Item = (&'static str, Node)>) -> Arc<Self> {
         let memory = Self::default();
         for (path, node) in nodes {
             memory.put(path, node);
@@ -55,7 +55,7 @@ impl Memory {
     }
 
     /// Puts a node at a path, over what is there.
-    pub fn put(&self, path: impl AsRef<Path>, node: Node) {
+    pub(crate) fn put(&self, path: impl AsRef<Path>, node: Node) {
         let mut nodes = self.nodes();
         for above in path.as_ref().ancestors().skip(1) {
             nodes.entry(above.to_path_buf()).or_insert(Node::Directory);
@@ -64,27 +64,27 @@ impl Memory {
     }
 
     /// Puts a file of version 1.
-    pub fn put_file(&self, path: impl AsRef<Path>, bytes: &[u8]) {
+    pub(crate) fn put_file(&self, path: impl AsRef<Path>, bytes: &[u8]) {
         self.put(path, Node::File(1, Arc::new(bytes.to_vec())));
     }
 
     /// Takes everything away but the root.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.nodes().retain(|path, _| path == Path::new(""));
     }
 
     /// All paths but the root.
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         self.nodes().keys().skip(1).cloned().collect()
     }
 
     /// Forgets what was rendered, as a full cache does.
-    pub fn evict(&self) {
+    pub(crate) fn evict(&self) {
         self.rendered.lock().unwrap().clear();
     }
 
     /// Lets all slow nodes go on, now and from now on.
-    pub fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         *self.open.lock().unwrap() = true;
         self.opened.notify_all();
     }
@@ -127,7 +127,7 @@ impl Memory {
 }
 
 /// A memory as a view of it.
-pub struct Shown(pub Arc<Memory>);
+pub(crate) struct Shown(pub(crate) Arc<Memory>);
 
 impl View for Shown {
     fn kind(&self, place: &Place) -> Result<NodeKind, TreeError> {
@@ -229,7 +229,7 @@ impl Content for Opened {
 }
 
 /// When every node was last written.
-pub const WRITTEN: Duration = Duration::new(1_795_000_000, 123_456_789);
+pub(crate) const WRITTEN: Duration = Duration::new(1_795_000_000, 123_456_789);
 
 fn attributes(node: &Node) -> Attributes {
     let (kind, size, version) = match node {
@@ -250,7 +250,7 @@ fn attributes(node: &Node) -> Attributes {
 }
 
 /// Bytes of which no two pieces are alike, so that a shifted, cut or doubled one shows.
-pub fn bytes(length: usize) -> Vec<u8> {
+pub(crate) fn bytes(length: usize) -> Vec<u8> {
     let lines = (0_u64..).flat_map(|n| format!("{n:x}-{}\n", n * n % 9973).into_bytes());
     lines.take(length).collect()
 }

@@ -1,0 +1,122 @@
+//! A mount in the background: it comes back once it answers, tells who listens, and lets go of everything.
+
+use crate::world::{World, as_root_and_user, until};
+use std::os::unix::net::UnixDatagram;
+
+as_root_and_user!(
+    it_comes_back_when_it_answers_and_lets_go,
+    it_tells_a_descriptor_and_a_socket,
+    what_fails_in_the_background_is_seen_as_it_was_said,
+    its_log_is_private_and_holds_what_happened,
+);
+
+fn mount(world: &World) -> String {
+    let (store, mnt) = (world.text("home/store"), world.mnt());
+    let output = world.run(&["sessionfs", "mount", &store, &mnt]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn it_comes_back_when_it_answers_and_lets_go(world: &World) {
+    let said = mount(world);
+    let mnt = world.mnt();
+    assert_eq!(
+        said,
+        format!("Mounted on {mnt}. To unmount: sessionfs unmount {mnt}\n")
+    );
+    assert!(world.answers());
+    let pid = world.process(&world.mnt());
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).unwrap();
+    assert_eq!(link("cwd").to_str(), Some("/"));
+    assert_eq!(link("fd/0").to_str(), Some("/dev/null"));
+    assert_eq!(link("fd/1").to_str(), Some("/dev/null"));
+    assert_eq!(
+        link("fd/2"),
+        world.path("home/.local/state/sessionfs/mnt.log")
+    );
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let session = status
+        .rsplit(") ")
+        .next()
+        .unwrap()
+        .split(' ')
+        .nth(3)
+        .unwrap();
+    assert_eq!(session, pid, "it leads a session of its own");
+    world.must(&["sessionfs", "unmount", &mnt]);
+    until("the process has ended", || {
+        !std::path::Path::new(&format!("/proc/{pid}")).exists()
+    });
+    // A script that reads what the command says comes to the end of it.
+    let (store, read) = (
+        world.text("home/store"),
+        "said=$(sessionfs mount \"$0\" \"$1\" 2>&1); echo \"[$said]\"",
+    );
+    let said = world.must(&["bash", "-c", read, &store, &mnt]);
+    assert!(
+        said.starts_with("[Mounted on ") && said.ends_with("]\n"),
+        "{said}"
+    );
+    assert_eq!(world.must(&["sessionfs", "--quiet", "unmount", &mnt]), "");
+    assert_eq!(world.must(&["sessionfs", "mount", "-q", &store, &mnt]), "");
+    world.must(&["sessionfs", "unmount", &mnt]);
+}
+
+fn it_tells_a_descriptor_and_a_socket(world: &World) {
+    let (store, mnt) = (world.text("home/store"), world.mnt());
+    let socket = UnixDatagram::bind(world.path("notify")).unwrap();
+    world.run_as_root(&["chmod", "777", &world.text("notify")]);
+    for option in ["", "-f"] {
+        // `cat` comes to its end when nobody holds the pipe any more, and that is before the mount ends.
+        let script = r#"exec 3>&1; { sessionfs mount $3 --ready-fd 7 "$0" "$1" 7>&1 >&3 2>/dev/null & } | cat"#;
+        let notify = format!("NOTIFY_SOCKET={}", world.text("notify"));
+        let said = world.must(&[
+            "env", &notify, "bash", "-c", script, &store, &mnt, "", option,
+        ]);
+        assert_eq!(said, "READY=1\n");
+        assert!(world.answers());
+        let mut word = [0; 100];
+        let length = socket.recv(&mut word).unwrap();
+        let word = String::from_utf8_lossy(&word[..length]).into_owned();
+        assert!(
+            word.starts_with("MAINPID=") && word.ends_with("\nREADY=1\n"),
+            "{word}"
+        );
+        world.must(&["sessionfs", "unmount", &mnt]);
+    }
+    let said = world.refused(2, &["sessionfs", "mount", "--ready-fd", "77", &store, &mnt]);
+    assert!(said.contains("--ready-fd"), "{said}");
+    assert_eq!(world.mounts(), 0);
+}
+
+fn what_fails_in_the_background_is_seen_as_it_was_said(world: &World) {
+    let (store, mnt) = (world.text("home/store"), world.mnt());
+    world.must(&["mkdir", &format!("{mnt}/something")]);
+    for option in ["-f", "-q"] {
+        let said = world.refused(1, &["sessionfs", "mount", option, &store, &mnt]);
+        assert_eq!(
+            said,
+            format!("error: {mnt}: the mount point is not empty\nhint: give an empty directory\n")
+        );
+    }
+    assert_eq!(world.mounts(), 0);
+}
+
+fn its_log_is_private_and_holds_what_happened(world: &World) {
+    let (store, mnt) = (world.text("home/store"), world.mnt());
+    let state = format!("XDG_STATE_HOME={}", world.text("home/state"));
+    world.must(&["env", &state, "sessionfs", "-v", "mount", &store, &mnt]);
+    let pid = world.process(&world.mnt());
+    world.must(&["kill", &pid]);
+    until("the process has ended", || {
+        !std::path::Path::new(&format!("/proc/{pid}")).exists()
+    });
+    let log = world.text("home/state/sessionfs/mnt.log");
+    let written = world.must(&["cat", &log]);
+    let last = written.lines().last().unwrap();
+    assert!(last.ends_with("unmounted on signal 15"), "{written}");
+    assert!(last.starts_with("20"), "it says when: {written}");
+    assert!(!written.contains('\u{1b}'), "{written}");
+    assert_eq!(world.must(&["stat", "-c", "%a", &log]), "600\n");
+}
