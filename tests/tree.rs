@@ -4,7 +4,7 @@
 
 use nix::sys::stat::Mode;
 use sessionfs::store::{Source, Store};
-use sessionfs::tree::export::{export, open};
+use sessionfs::tree::export::{ExportError, export, open};
 use sessionfs::tree::{Attributes, Content, NodeKind, Options, Place, Tree, TreeError, View};
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,7 +112,7 @@ impl World {
         let read = |path: PathBuf| {
             let (attributes, content) = open(&self.tree, &place(path.to_str().unwrap())).unwrap();
             let bytes = read(&*content);
-            assert_eq!(attributes.size, bytes.len() as u64, "{path:?}");
+            assert_eq!(attributes.size, bytes.len() as u64, "{}", path.display());
             (path, bytes)
         };
         files.map(|(path, _)| read(path)).collect()
@@ -154,7 +154,7 @@ fn read(content: &dyn Content) -> Vec<u8> {
     }
 }
 
-fn is_not_found<T>(result: Result<T, TreeError>) -> bool {
+fn is_not_found<T>(result: &Result<T, TreeError>) -> bool {
     matches!(result, Err(TreeError::NotFound(_)))
 }
 
@@ -162,7 +162,7 @@ fn is_not_found<T>(result: Result<T, TreeError>) -> bool {
 fn a_session_is_a_directory() {
     let world = World::new();
     assert_eq!(world.names(""), ["README.md", "sessions"]);
-    assert!(is_not_found(world.tree.kind(&place("latest"))));
+    assert!(is_not_found(&world.tree.kind(&place("latest"))));
     world.session(S);
     assert_eq!(world.names(""), ["README.md", "latest", "sessions"]);
     assert_eq!(world.names("sessions"), [S]);
@@ -393,18 +393,18 @@ fn sessions_come_and_go() {
     fs::remove_file(world.path(&format!("{S}.jsonl"))).unwrap();
     // The folder is left: the session is, without its main thread.
     assert!(is_not_found(
-        world.tree.kind(&place(&format!("sessions/{S}/turns")))
+        &world.tree.kind(&place(&format!("sessions/{S}/turns")))
     ));
     assert_eq!(world.names(&format!("sessions/{S}/agents")), ["a7"]);
     fs::remove_dir_all(world.path(S)).unwrap();
     assert_eq!(world.names("sessions"), [T]);
     for path in ["", "/artefact.md", "/turns", "/agents/a7", "/source"] {
         let place = place(&format!("sessions/{S}{path}"));
-        assert!(is_not_found(world.tree.kind(&place)), "{path}");
-        assert!(is_not_found(world.tree.list(&place)), "{path}");
-        assert!(is_not_found(world.tree.attributes(&place)), "{path}");
+        assert!(is_not_found(&world.tree.kind(&place)), "{path}");
+        assert!(is_not_found(&world.tree.list(&place)), "{path}");
+        assert!(is_not_found(&world.tree.attributes(&place)), "{path}");
         assert!(
-            is_not_found(world.tree.open(&place, attributes.version)),
+            is_not_found(&world.tree.open(&place, attributes.version)),
             "{path}"
         );
         assert_eq!(world.tree.known(&place), None);
@@ -483,8 +483,8 @@ fn what_stands_at_a_place_is_asked_for_as_what_it_is() {
         &format!("sessions/{S}/source/../../README.md"),
     ] {
         let place = place(nothing);
-        assert!(is_not_found(world.tree.kind(&place)), "{nothing}");
-        assert!(is_not_found(world.tree.attributes(&place)), "{nothing}");
+        assert!(is_not_found(&world.tree.kind(&place)), "{nothing}");
+        assert!(is_not_found(&world.tree.attributes(&place)), "{nothing}");
     }
 }
 
@@ -601,9 +601,10 @@ fn export_writes_what_the_tree_shows() {
     let files = world.files();
     let to = tempfile::tempdir().unwrap();
     let root = to.path().join("new/out");
+    let go_on = AtomicBool::new(false);
     // Twice: the second time over the first.
     for _ in 0..2 {
-        let exported = export(&world.tree, &Place::root(), &root, &AtomicBool::new(false)).unwrap();
+        let exported = export(&world.tree, &Place::root(), &root, &go_on).unwrap();
         assert!(exported.failed.is_empty(), "{:?}", exported.failed);
         assert_eq!(exported.files, files.len() as u64);
         assert_eq!(exported.links, 1);
@@ -615,11 +616,11 @@ fn export_writes_what_the_tree_shows() {
         match kind {
             NodeKind::File => {
                 assert_eq!(fs::read(&there).unwrap(), files[&path]);
-                assert_eq!(mode, 0o600, "{path:?}");
+                assert_eq!(mode, 0o600, "{}", path.display());
                 let modified = world.attributes(path.to_str().unwrap()).modified;
-                assert_eq!(metadata.modified().unwrap(), modified, "{path:?}");
+                assert_eq!(metadata.modified().unwrap(), modified, "{}", path.display());
             }
-            NodeKind::Directory => assert_eq!(mode, 0o700, "{path:?}"),
+            NodeKind::Directory => assert_eq!(mode, 0o700, "{}", path.display()),
             NodeKind::Link => {
                 let target = world.tree.target(&place(path.to_str().unwrap())).unwrap();
                 assert_eq!(fs::read_link(&there).unwrap(), target);
@@ -641,13 +642,8 @@ fn export_of_one_session_goes_on_past_what_fails() {
     let there = root.join("sessions").join(S);
     fs::create_dir_all(there.join("telemetry.json/in the way")).unwrap();
     fs::write(there.join("agents"), "in the way").unwrap();
-    let exported = export(
-        &world.tree,
-        &place(&format!("sessions/{S}")),
-        root,
-        &AtomicBool::new(false),
-    )
-    .unwrap();
+    let go_on = AtomicBool::new(false);
+    let exported = export(&world.tree, &place(&format!("sessions/{S}")), root, &go_on).unwrap();
     let failed: Vec<_> = exported
         .failed
         .iter()
@@ -660,13 +656,26 @@ fn export_of_one_session_goes_on_past_what_fails() {
     );
     assert!(there.join("artefact.md").is_file());
     assert!(!root.join("sessions").join(T).exists());
-    let missing = export(
-        &world.tree,
-        &place("sessions/nothing"),
-        root,
-        &AtomicBool::new(false),
-    );
+    let missing = export(&world.tree, &place("sessions/nothing"), root, &go_on);
     assert!(missing.is_err());
+}
+
+#[test]
+fn a_stopped_export_leaves_no_part_of_a_file() {
+    let world = World::new();
+    world.session(S);
+    let to = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(true);
+    let stopped = export(&world.tree, &Place::root(), to.path(), &stop);
+    assert!(matches!(stopped, Err(ExportError::Stopped)));
+    let mut waiting = vec![to.path().to_path_buf()];
+    while let Some(path) = waiting.pop() {
+        for entry in fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            assert!(path.is_dir(), "{} is left", path.display());
+            waiting.push(path);
+        }
+    }
 }
 
 /// Real structure: whatever the corpus has, every file is as long as it says, sources are byte for byte, and nothing in
@@ -690,7 +699,12 @@ fn every_session_of_the_corpus_reads_as_it_says() {
                 .join(id)
                 .join("source")
                 .join(&file.name);
-            assert_eq!(files[&shown], fs::read(&file.path).unwrap(), "{shown:?}");
+            assert_eq!(
+                files[&shown],
+                fs::read(&file.path).unwrap(),
+                "{}",
+                shown.display()
+            );
         }
     }
     let turns = files

@@ -193,7 +193,11 @@ impl Model {
         }
         for ((path, version), bytes) in &self.versions {
             match self.tree.open(&place(path), *version) {
-                Ok(content) => assert!(read(&*content) == *bytes, "{path:?} in an old version"),
+                Ok(content) => assert!(
+                    read(&*content) == *bytes,
+                    "{} in an old version",
+                    path.display()
+                ),
                 Err(TreeError::Stale(_) | TreeError::NotFound(_)) => {}
                 Err(error) => panic!("{error}"),
             }
