@@ -3,19 +3,22 @@
 //! [`Session`] is what every derived file is made from: the main thread and each agent's, where each was spawned and where
 //! its result came back, what it all used, and what is not known. It knows neither Markdown nor FUSE, and holds no path but base names.
 
+mod about;
 mod account;
 mod assemble;
+mod gaps;
 mod link;
 mod open;
 mod read;
+mod rewind;
 mod sidecar;
 
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use about::{last_part, title};
 pub use open::open;
-pub(crate) use open::{last_part, title};
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]

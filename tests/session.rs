@@ -572,3 +572,71 @@ mod bytes {
         assert_eq!(kinds(&s.threads[0]), ["task"]);
     }
 }
+
+mod rewinds {
+    use super::*;
+    use sessionfs::transcript::TurnKind;
+
+    fn prompt(uuid: &str, parent: &str, second: u32) -> String {
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":"{parent}","timestamp":"2026-01-01T00:00:{second:02}Z","message":{{"content":"{uuid}"}}}}"#
+        )
+    }
+
+    fn reply(uuid: &str, parent: &str) -> String {
+        format!(
+            r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":"{parent}","message":{{"id":"m{uuid}","content":[]}}}}"#
+        )
+    }
+
+    fn rewound(lines: &[String]) -> Vec<(Option<usize>, usize)> {
+        let s = main_of(&strs(lines));
+        assert!(
+            s.threads[0]
+                .turns
+                .iter()
+                .all(|turn| turn.kind != TurnKind::Error)
+        );
+        let markers = s.threads[0].markers.iter();
+        let places = markers.map(|marker| match marker.what {
+            MarkerKind::Rewound { from } => (marker.turn, from),
+            _ => panic!("{marker:?}"),
+        });
+        places.collect()
+    }
+
+    #[test]
+    fn the_branch_that_was_left_stays_and_is_marked() {
+        // [T21]
+        let lines = [
+            reply("a", "x"),
+            prompt("b", "a", 1),
+            reply("c", "b"),
+            prompt("d", "a", 9),
+            reply("e", "d"),
+        ];
+        // Turns 2 and 3 were left when turn 4 went back.
+        assert_eq!(rewound(&lines), [(Some(2), 1)]);
+        // The harness says that the first branch is the live one: then the second was left, up to its own end.
+        let mut lines = lines.to_vec();
+        lines.push(r#"{"type":"last-prompt","leafUuid":"c","sessionId":"$S"}"#.to_owned());
+        assert_eq!(rewound(&lines), [(Some(4), 3)]);
+    }
+
+    #[test]
+    fn what_only_shares_a_parent_is_no_rewind() {
+        let same_time = [
+            reply("a", "x"),
+            prompt("b", "a", 1),
+            prompt("c", "a", 1),
+            reply("d", "a"),
+        ];
+        assert_eq!(rewound(&same_time), []);
+        let circle = [
+            prompt("a", "b", 1),
+            prompt("b", "a", 2),
+            prompt("c", "a", 3),
+        ];
+        assert_eq!(rewound(&circle), [(Some(1), 1)]);
+    }
+}
