@@ -1,7 +1,7 @@
 //! The commands, one file each: [`Cli`] is what a command line says, [`run`] does it.
 //!
 //! A command is a `clap::Args` type and a function `run` that takes it. Results go to standard output through
-//! [`output`], everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
+//! `output`, everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
 
 mod cat;
 mod demo;
