@@ -6,6 +6,7 @@
 mod about;
 mod account;
 mod assemble;
+mod copied;
 mod gaps;
 mod link;
 mod open;
@@ -41,12 +42,27 @@ pub struct Session {
     pub threads: Vec<Thread>,
     /// The sum over the main thread, the agents and the service threads.
     pub totals: Totals,
+    /// The part of the totals that is also in an older session; none where nothing says that it begins as a copy.
+    pub copied: Option<Copied>,
     /// Agents by type, service threads apart.
     pub agent_types: BTreeMap<String, u64>,
     /// First to last stamped line over all threads; active time is the main thread's.
     pub span: Span,
     /// What is not known.
     pub completeness: Completeness,
+}
+
+/// The part of a session that it has from older ones, which it began as a copy of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// IDs of the older sessions.
+    pub sessions: Vec<String>,
+    /// Tokens of the responses that are in them too.
+    pub tokens: Usage,
+    /// How many responses that are.
+    pub api_responses: u64,
+    /// Assistant lines with usage of those responses, as in this session.
+    pub usage_lines_seen: u64,
 }
 
 /// Index into [`Session::threads`].

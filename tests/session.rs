@@ -640,3 +640,86 @@ mod rewinds {
         assert_eq!(rewound(&circle), [(Some(1), 1)]);
     }
 }
+
+mod copies {
+    use super::*;
+
+    const OLD: &str = "00000000-0000-4000-8000-00000000000a";
+
+    fn said(uuid: &str, second: u32, extra: &str) -> String {
+        format!(
+            r#"{{"type":"assistant","uuid":"{uuid}","timestamp":"2026-01-01T00:00:{second:02}Z"{extra},"message":{{"id":"m{uuid}","content":[],"stop_reason":"end_turn","usage":{{"output_tokens":10}}}}}}"#
+        )
+    }
+
+    /// The session whose file holds `new`, beside an older one of `old` lines.
+    fn beside(old: &[String], new: &[String]) -> Session {
+        let path = format!("{OLD}.jsonl");
+        session(&[(&path, &strs(old)), ("S.jsonl", &strs(new))])
+    }
+
+    fn copied(s: &Session) -> Option<(Vec<&str>, u64)> {
+        let copied = s.copied.as_ref()?;
+        let ids = copied.sessions.iter().map(String::as_str).collect();
+        Some((ids, copied.tokens.output))
+    }
+
+    #[test]
+    fn a_session_that_begins_as_a_copy_says_which_part_is_copied() {
+        // [T16]: the copied lines keep the older session's ID.
+        let old = format!(r#","sessionId":"{OLD}""#);
+        let s = beside(
+            &[said("a", 1, &old), said("b", 2, &old)],
+            &[
+                said("a", 1, &old),
+                said("b", 2, &old),
+                said("c", 9, r#","sessionId":"$S""#),
+            ],
+        );
+        assert_eq!(s.totals.tokens.output, 30);
+        assert_eq!(copied(&s), Some((vec![OLD], 20)));
+        // `forkedFrom` says so too, whatever the session IDs say.
+        let forked =
+            format!(r#","sessionId":"$S","forkedFrom":{{"sessionId":"{OLD}","messageUuid":"a"}}"#);
+        let s = beside(
+            &[said("a", 1, &old)],
+            &[said("a", 1, &forked), said("c", 9, "")],
+        );
+        assert_eq!(copied(&s), Some((vec![OLD], 10)));
+    }
+
+    #[test]
+    fn an_equal_first_line_makes_the_one_that_went_on_later_the_copy() {
+        // [T17]
+        let own = r#","sessionId":"$S""#;
+        let s = beside(&[said("a", 1, "")], &[said("a", 1, own), said("c", 9, own)]);
+        assert_eq!(copied(&s), Some((vec![OLD], 10)));
+        // The other one is the copy.
+        let s = beside(
+            &[said("a", 1, ""), said("d", 20, "")],
+            &[said("a", 1, own), said("c", 9, own)],
+        );
+        assert_eq!(copied(&s), None);
+        assert!(
+            s.completeness.notes.is_empty(),
+            "{:?}",
+            s.completeness.notes
+        );
+        // Nothing tells them apart: said, and nothing is trimmed.
+        let s = beside(&[said("a", 1, "")], &[said("a", 1, own)]);
+        assert_eq!(copied(&s), None);
+        assert!(
+            s.completeness
+                .notes
+                .iter()
+                .any(|note| note.contains("which is the copy"))
+        );
+    }
+
+    #[test]
+    fn a_session_of_its_own_has_copied_nothing() {
+        let s = beside(&[said("a", 1, "")], &[said("b", 2, r#","sessionId":"$S""#)]);
+        assert_eq!(copied(&s), None);
+        assert!(s.completeness.notes.is_empty());
+    }
+}

@@ -9,13 +9,14 @@ use crate::transcript::text::{Buffers, Text};
 use super::about::About;
 use super::account::{account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
+use super::copied::copied;
 use super::gaps::{note_files, note_gaps, note_lines, stored_results_missing};
 use super::link::{Linked, Scene, link};
 use super::read::read;
 use super::rewind::rewinds;
 use super::{
-    Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
-    Totals,
+    Agent, Completeness, Copied, MainThread, Marker, MarkerKind, Role, Session, Span, Thread,
+    ThreadIndex, Totals,
 };
 
 /// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read or placed is a fact
@@ -73,6 +74,9 @@ pub fn open(session: &SessionFiles) -> Session {
         };
     }
     note_gaps(&linked, &accounts, &mut completeness);
+    let main = drafts.iter().position(|draft| draft.part == Part::Main);
+    let copied =
+        main.and_then(|i| copied(&grouped[i], &buffers, &session.older, &mut completeness));
     completeness.stored_results_missing =
         stored_results_missing(&grouped, &buffers, &files.tool_results);
 
@@ -116,6 +120,7 @@ pub fn open(session: &SessionFiles) -> Session {
         files.sources,
         threads,
         completeness,
+        copied,
         accounts.saturated,
     )
 }
@@ -272,6 +277,7 @@ fn finish(
     sources: Vec<String>,
     threads: Vec<Thread>,
     mut completeness: Completeness,
+    copied: Option<Copied>,
     mut saturated: bool,
 ) -> Session {
     let mut totals = Totals::default();
@@ -312,6 +318,7 @@ fn finish(
         sources,
         threads,
         totals,
+        copied,
         agent_types,
         span: whole,
         completeness,

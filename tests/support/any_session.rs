@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 use sessionfs::session::{
-    Agent, Completeness, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind, ModelCount, Role,
-    Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread, ToolCount, Totals,
+    Agent, Completeness, Copied, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind,
+    ModelCount, Role, Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread, ToolCount,
+    Totals,
 };
 use sessionfs::transcript::text::Form;
 use sessionfs::transcript::{
@@ -598,6 +599,10 @@ impl Maker<'_> {
             sources: (0..3).map(|_| self.string()).collect(),
             threads,
             totals: self.totals(),
+            copied: self.maybe_string().map(|id| Copied {
+                sessions: vec![id],
+                ..Copied::default()
+            }),
             agent_types: by_type(self.keys()),
             span: Span::default(),
             completeness,
