@@ -86,12 +86,6 @@ pub(super) fn note_gaps(linked: &Linked, accounts: &Accounts, completeness: &mut
             "{n} response(s) have no message ID: totals are an upper bound by that much"
         ));
     }
-    if accounts.saturated {
-        notes.push(
-            "a sum of tokens is larger than can be counted and stands at its largest value"
-                .to_owned(),
-        );
-    }
 }
 
 /// Names of stored tool results that a result's text refers to and that do not lie in the session's folder.

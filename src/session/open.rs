@@ -15,8 +15,8 @@ use super::link::{Linked, Scene, link};
 use super::read::read;
 use super::rewind::rewinds;
 use super::{
-    Agent, Completeness, Copied, MainThread, Marker, MarkerKind, Role, Session, Span, Thread,
-    ThreadIndex, Totals,
+    Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
+    Totals,
 };
 
 /// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read or placed is a fact
@@ -113,16 +113,23 @@ pub fn open(session: &SessionFiles) -> Session {
         threads.push(made);
     }
     place_markers(&mut threads);
-    finish(
-        session,
-        about,
+    let mut session = Session {
+        id: session.id.clone(),
+        harness: "claude-code",
+        versions: about.versions,
+        project: about.project,
+        title: about.title,
         buffers,
-        files.sources,
+        sources: files.sources,
         threads,
-        completeness,
+        totals: Totals::default(),
         copied,
-        accounts.saturated,
-    )
+        agent_types: BTreeMap::new(),
+        span: Span::default(),
+        completeness,
+    };
+    sum_up(&mut session);
+    session
 }
 
 /// The order in which threads may own a response: the main thread, the normal agents by start, the service threads.
@@ -270,57 +277,26 @@ fn place_markers(threads: &mut [Thread]) {
     }
 }
 
-fn finish(
-    session: &SessionFiles,
-    about: About,
-    buffers: Buffers,
-    sources: Vec<String>,
-    threads: Vec<Thread>,
-    mut completeness: Completeness,
-    copied: Option<Copied>,
-    mut saturated: bool,
-) -> Session {
-    let mut totals = Totals::default();
-    let mut agent_types: BTreeMap<String, u64> = BTreeMap::new();
-    let mut whole = Span::default();
-    for thread in &threads {
-        let service = matches!(thread.role, Role::Service(_));
-        let was = saturated;
-        saturated |= add_totals(&mut totals, &thread.totals, !service);
-        if saturated && !was {
-            let note =
-                "a sum of tokens is larger than can be counted and stands at its largest value";
-            completeness.notes.push(note.to_owned());
-        }
+/// Adds the threads up to the session.
+fn sum_up(session: &mut Session) {
+    let mut saturated = false;
+    for thread in &session.threads {
+        let is_service = matches!(thread.role, Role::Service(_));
+        saturated |= add_totals(&mut session.totals, &thread.totals, !is_service);
         if let Role::Agent(agent) = &thread.role {
-            let kind = agent
-                .agent_type
-                .clone()
-                .unwrap_or_else(|| "(unknown)".to_owned());
-            *agent_types.entry(kind).or_default() += 1;
+            let kind = agent.agent_type.as_deref().unwrap_or("(unknown)");
+            *session.agent_types.entry(kind.to_owned()).or_default() += 1;
         }
+        let (whole, part) = (&mut session.span, &thread.span);
         if matches!(thread.role, Role::Main) {
-            whole.active_ms = thread.span.active_ms;
+            whole.active_ms = part.active_ms;
         }
-        whole.started = [whole.started, thread.span.started]
-            .into_iter()
-            .flatten()
-            .min();
-        whole.ended = [whole.ended, thread.span.ended].into_iter().flatten().max();
+        whole.started = [whole.started, part.started].into_iter().flatten().min();
+        whole.ended = [whole.ended, part.ended].into_iter().flatten().max();
     }
-    Session {
-        id: session.id.clone(),
-        harness: "claude-code",
-        versions: about.versions,
-        project: about.project,
-        title: about.title,
-        buffers,
-        sources,
-        threads,
-        totals,
-        copied,
-        agent_types,
-        span: whole,
-        completeness,
+    // Within one thread the sum may have stopped already; then the whole has reached its largest value too.
+    if saturated || session.totals.tokens.total() == u64::MAX {
+        let note = "a sum of tokens is larger than can be counted and stands at its largest value";
+        session.completeness.notes.push(note.to_owned());
     }
 }

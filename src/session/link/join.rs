@@ -112,14 +112,15 @@ impl RunOf<'_> {
             _ => None,
         });
         let first = result.first_text.map(|text| self.scene.buffers.raw(text));
-        match structured {
-            Some(true) => Answer::Later,
-            Some(false) => Answer::Here,
-            None if result.is_error => Answer::None,
-            None if first.is_some_and(is_launch_message) => Answer::Later,
-            // A message that continues an agent is answered at once only by a structured result.
-            None if self.call.tool == Tool::SendMessage => Answer::Later,
-            None => Answer::Here,
+        // A message that continues an agent is answered at once only by a structured result.
+        let says_later =
+            self.call.tool == Tool::SendMessage || first.is_some_and(is_launch_message);
+        if structured.is_none() && result.is_error {
+            Answer::None
+        } else if structured.unwrap_or(says_later) {
+            Answer::Later
+        } else {
+            Answer::Here
         }
     }
 
