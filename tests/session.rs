@@ -417,6 +417,21 @@ mod turns {
     }
 
     #[test]
+    fn membership_never_depends_on_the_chain_of_parents() {
+        // [T14, T22]: parents that are missing, are no turns, or lead back before a boundary.
+        let s = main_of(&[
+            r#"{"type":"attachment","uuid":"x1","parentUuid":"gone","attachment":{"type":"hook_success"}}"#,
+            r#"{"type":"user","uuid":"u1","parentUuid":"x1","message":{"content":"one"}}"#,
+            r#"{"type":"system","subtype":"microcompact_boundary","uuid":"c1","parentUuid":"u1","microcompactMetadata":{"trigger":"auto","preTokens":9}}"#,
+            r#"{"type":"user","uuid":"u2","parentUuid":"nowhere","message":{"content":"two"}}"#,
+            r#"{"type":"user","uuid":"u3","parentUuid":"u1","message":{"content":"three"}}"#,
+        ]);
+        assert_eq!(kinds(&s.threads[0]), ["user", "user", "user"]);
+        let what = &s.threads[0].markers[0].what;
+        assert!(matches!(what, MarkerKind::Compacted { micro: true, .. }));
+    }
+
+    #[test]
     fn a_strange_message_is_shown_and_not_lost() {
         let s = main_of(&[
             r#"{"type":"assistant","uuid":"q","message":{"0":"<","1":"h"}}"#,

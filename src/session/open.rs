@@ -294,6 +294,12 @@ fn sum_up(session: &mut Session) {
         whole.started = [whole.started, part.started].into_iter().flatten().min();
         whole.ended = [whole.ended, part.ended].into_iter().flatten().max();
     }
+    if let Some(searches) = session.totals.tool_calls.get("WebSearch") {
+        let n = searches.calls;
+        let note =
+            format!("{n} web search(es): the harness stores no tokens of the calls behind them");
+        session.completeness.notes.push(note);
+    }
     // Within one thread the sum may have stopped already; then the whole has reached its largest value too.
     if saturated || session.totals.tokens.total() == u64::MAX {
         let note = "a sum of tokens is larger than can be counted and stands at its largest value";
