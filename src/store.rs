@@ -266,6 +266,9 @@ impl Store {
     }
 
     /// Which sessions there are. Reads again only the folders that changed; those who ask at the same time share one look.
+    ///
+    /// Opens nothing but the heads of files whose names do not say what they are, and, where two sources have a session of
+    /// one ID with files of the same sizes, those files, to compare them; each only once a state.
     pub fn index(&self) -> Arc<Index> {
         let mut indexed = self.indexed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, index)) = &indexed.last
@@ -290,13 +293,8 @@ impl Store {
         let index = self.index();
         let located = index.sessions.get(id)?;
         let files = self.walk().session(id, located);
-        let is_there = files
-            .fragments
-            .iter()
-            .any(|fragment| !fragment.files.is_empty())
-            || located
-                .pieces()
-                .any(|(folder, _)| folder.path.join(&located.stem).is_dir());
+        let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
+            || located.directories().any(|path| path.is_dir());
         is_there.then_some(files)
     }
 
@@ -318,15 +316,13 @@ impl Store {
             .iter()
             .flat_map(|fragment| &fragment.files);
         let agents = files.filter(|file| matches!(file.role, FileRole::Agent(_)));
-        let folders = || {
+        let newest = agents.map(|file| file.fingerprint.modified()).max();
+        newest.or_else(|| {
             located
-                .pieces()
-                .filter_map(|(folder, _)| modified(&folder.path.join(&located.stem)))
-        };
-        agents
-            .map(|file| file.fingerprint.modified())
-            .max()
-            .or_else(|| folders().max())
+                .directories()
+                .filter_map(|path| modified(&path))
+                .max()
+        })
     }
 
     /// The session whose files changed last, and when: by its main file and by when its folder of agents got or lost one.

@@ -12,6 +12,7 @@ mod readme;
 mod rendering;
 mod sources;
 mod state;
+mod target;
 mod version;
 mod view;
 

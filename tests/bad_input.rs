@@ -106,7 +106,7 @@ fn a_fifo_and_a_loop_of_links_are_left_alone() {
     home.output(["export", "--source", "store", "-o", "out"]);
     let found = tool(
         "find",
-        [mounted.path(""), home.path("out")].map(|path| path.into_os_string()),
+        [mounted.path(""), home.path("out")].map(std::path::PathBuf::into_os_string),
     );
     assert!(
         String::from_utf8_lossy(&found).lines().count() < 200,
@@ -174,7 +174,7 @@ fn a_file_that_shrinks_while_it_is_read_gives_one_version_and_then_the_next() {
     file.read_to_end(&mut text).unwrap();
     assert_eq!(text.len() as u64, size, "what is open keeps its version");
     let text = String::from_utf8(text).unwrap();
-    assert_eq!(text.matches("many words").count(), 50_000);
+    assert!(text.matches("many words").count() >= 50_000, "all of it");
 
     soon("the new version", || {
         std::fs::read_to_string(&artefact)

@@ -43,6 +43,10 @@ fn demo_writes_the_same_private_store_every_time_and_nothing_over_it() {
         "{said}"
     );
     assert_eq!(before, snapshot(&home.path("one")));
+
+    std::fs::create_dir_all(home.path(".claude/projects")).unwrap();
+    let said = home.failure(1, ["demo", ".claude/projects/demo"]);
+    assert!(said.contains("below the source"), "{said}");
 }
 
 #[test]
@@ -177,13 +181,13 @@ fn reconstruct_writes_two_private_files_and_prints_their_paths() {
         ]);
         std::fs::read_to_string(home.path(&artefact)).unwrap()
     };
-    let full = home.output(["cat", "7a11/artefact.full.md", "--source", "store"]);
-    assert_eq!(written("--full"), full);
-    let spine = written("--spine");
-    assert!(
-        spine.len() < full.len() && spine.contains("Add a line to the changelog"),
-        "{spine}"
-    );
+    for (option, name) in [
+        ("--full", "artefact.full.md"),
+        ("--spine", "artefact.spine.md"),
+    ] {
+        let shown = home.output(["cat", &format!("7a11/{name}"), "--source", "store"]);
+        assert_eq!(written(option), shown, "{option}");
+    }
     assert_eq!(before, snapshot(&store));
 }
 
@@ -388,54 +392,51 @@ fn an_interrupt_leaves_whole_files_or_none() {
         "whole",
         "--full",
     ]);
-    let whole = snapshot_of_content(&home.path("whole"));
-    assert_eq!(whole.len(), 2);
+    assert_eq!(files(&home.path("whole")).len(), 2);
+
+    home.output(["export", A, "--source", "store", "-o", "tree"]);
 
     // Wherever the signal strikes, what holds afterwards is the same.
-    for (signal, delay) in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+    let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    for (signal, delay) in signals
         .into_iter()
         .cycle()
         .zip([1, 10, 30, 60, 100, 200, 400])
     {
-        let out = home.path(&format!("out{delay}"));
-        std::fs::create_dir(&out).unwrap();
-        let mut child = std::process::Command::new(program())
-            .args(["reconstruct", A, "--full", "--source"])
-            .arg(home.path("store"))
-            .arg("-o")
-            .arg(&out)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(delay));
-        let _ = kill(
-            nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap()),
-            signal,
-        );
-        child.wait().unwrap();
-        for (path, content) in snapshot_of_content(&out) {
-            assert_eq!(
-                whole.get(&path),
-                Some(&content),
-                "{} after {delay} ms",
-                path.display()
-            );
+        for command in ["reconstruct", "export"] {
+            let out = home.path(&format!("{command}{delay}"));
+            std::fs::create_dir(&out).unwrap();
+            let mut child = std::process::Command::new(program())
+                .args([command, A, "--source"])
+                .arg(home.path("store"))
+                .arg("-o")
+                .arg(&out)
+                .args((command == "reconstruct").then_some("--full"))
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(delay));
+            let process = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+            let _ = kill(process, signal);
+            child.wait().unwrap();
+            let whole = home.path(if command == "export" { "tree" } else { "whole" });
+            for path in files(&out) {
+                let name = path.strip_prefix(&out).unwrap();
+                assert_eq!(
+                    std::fs::read(&path).unwrap(),
+                    std::fs::read(whole.join(name)).unwrap_or_default(),
+                    "{command}: {} after {delay} ms",
+                    name.display()
+                );
+            }
         }
     }
 }
 
-fn snapshot_of_content(folder: &Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
-    let entries = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    entries
-        .map(|path| {
-            (
-                path.file_name().unwrap().into(),
-                std::fs::read(&path).unwrap(),
-            )
-        })
-        .collect()
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let names = snapshot(folder).into_iter();
+    let files = names.filter(|(_, what)| what.starts_with("file"));
+    files.map(|(name, _)| folder.join(name)).collect()
 }
 
 #[test]
@@ -467,7 +468,7 @@ fn the_sample_store_holds_what_it_promises() {
     assert!(artefact.contains("image/png"), "the picture");
     assert!(!artefact.contains("iVBOR"), "never base64");
     assert!(
-        artefact.contains("\\u{1b}[31m"),
+        artefact.contains("\\u{1B}[31m"),
         "escapes of a terminal are shown, not sent"
     );
 }

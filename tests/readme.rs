@@ -106,12 +106,12 @@ fn blocks(readme: &str) -> Vec<Block> {
             adjacent &= line.is_empty();
             continue;
         };
-        let text: String = lines
+        let text: Vec<&str> = lines
             .by_ref()
             .map(|(_, line)| line)
             .take_while(|line| *line != "```")
-            .map(|line| format!("{line}\n"))
             .collect();
+        let text = text.join("\n") + "\n";
         match (kind, found.last_mut()) {
             ("sh", _) => found.push(Block {
                 line: number + 1,

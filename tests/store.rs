@@ -372,6 +372,15 @@ fn hostile_names_become_safe_ids_and_are_never_followed() {
         ["agent-1.jsonl"]
     );
     assert_eq!(names(&store.files("%2E%2E").unwrap()), ["agent-2.jsonl"]);
+
+    // An ID is no path: what it would lead to neither makes the session be there nor gives it a time.
+    fs::create_dir_all(dir.path().join("secret/subagents")).unwrap();
+    let source = Source::recognise(&root).unwrap();
+    let store = Store::new(vec![source]).recheck_after(Duration::from_hours(1));
+    assert!(store.index().contains("..%2F..%2Fsecret"));
+    fs::remove_file(root.join("-p/agent-1.jsonl")).unwrap();
+    assert!(store.files("..%2F..%2Fsecret").is_none());
+    assert_eq!(store.modified("..%2F..%2Fsecret"), None);
 }
 
 #[test]

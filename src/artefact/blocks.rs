@@ -1,7 +1,7 @@
 //! A turn's blocks: each a line of ours that says what it is, and fences with what was said.
 
 use super::contain::{Hex, Or, Page, SafeValue};
-use super::input::{Readable, indent};
+use super::input::{Readable, readable};
 use super::media::Object;
 use crate::transcript::text::Raw;
 use crate::transcript::{Block, Buffers, MediaKind, Text};
@@ -56,7 +56,7 @@ impl<'a> Blocks<'a> {
                 } => self.media(*kind, *media_type, *data, *base64, *title, page),
                 Block::Other { kind, value } => {
                     page.paragraph(("Other block, type ", Or(self.value(*kind), "not recorded")));
-                    page.fence(Raw::plain(&indent(self.raw(*value).bytes)), self.limit);
+                    page.fence(Raw::plain(&readable(self.raw(*value).bytes)), self.limit);
                 }
             }
         }

@@ -12,7 +12,7 @@ const INDENTED_LEVELS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Readable<'a> {
     /// The value as indented JSON, without the fields that stand in `fields`; none where nothing is left.
-    pub(super) json: Option<Vec<u8>>,
+    pub(super) json: Option<Cow<'a, [u8]>>,
     /// The top-level string fields that hold a line break: name and text.
     pub(super) fields: Vec<(Cow<'a, [u8]>, Raw<'a>)>,
     /// The text, where the whole value is one string.
@@ -32,7 +32,7 @@ impl<'a> Readable<'a> {
             }
         }
         Self::take_apart(value.bytes).unwrap_or_else(|_| Self {
-            json: Some(indent(value.bytes)),
+            json: Some(readable(value.bytes)),
             ..Self::default()
         })
     }
@@ -85,7 +85,7 @@ impl<'a> Readable<'a> {
             });
         }
         rest.push(b'}');
-        let json = (rest.len() > 2 || fields.is_empty()).then(|| indent(&rest));
+        let json = (rest.len() > 2 || fields.is_empty()).then(|| Cow::Owned(indent(&rest)));
         Ok(Self {
             json,
             fields,
@@ -94,8 +94,18 @@ impl<'a> Readable<'a> {
     }
 }
 
-/// JSON with two spaces a level and one member a line. Nothing but white space between values is changed, whatever the bytes are.
-pub(super) fn indent(bytes: &[u8]) -> Vec<u8> {
+/// A JSON value with two spaces a level and one member a line; as it stands if it is no JSON after all.
+pub(super) fn readable(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let mut scanner = Scanner::new(bytes, 0..bytes.len());
+    if scanner.skip().is_ok() && scanner.at_end() {
+        Cow::Owned(indent(bytes))
+    } else {
+        Cow::Borrowed(bytes)
+    }
+}
+
+/// Changes nothing but white space between values, whatever the bytes are.
+fn indent(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 4);
     let mut depth = 0usize;
     let new_line = |out: &mut Vec<u8>, depth: usize| {
@@ -240,11 +250,13 @@ mod tests {
             })
         };
         assert!(whole(r#"{"a":"x\ny"}"#).json.is_none());
-        assert_eq!(whole("{}").json, Some(b"{}".to_vec()));
+        assert_eq!(whole("{}").json.as_deref(), Some(&b"{}"[..]));
         assert_eq!(
             whole(r#""a\nb""#).text.map(|text| text.bytes),
             Some(&br"a\nb"[..])
         );
-        assert_eq!(whole(r#"{"a":"x\ny",}"#).fields.len(), 0);
+        let broken = r#"{"a":"x\ny" , }"#;
+        assert!(whole(broken).fields.is_empty());
+        assert_eq!(whole(broken).json.as_deref(), Some(broken.as_bytes()));
     }
 }

@@ -3,7 +3,8 @@
 //! The sessions are invented and lie as text beside this file. One fixes a parser: it holds two agents that ran at the same
 //! time, a picture and a line that an interrupted write damaged. The other is a single question.
 
-use super::{Failure, output};
+use super::{Failure, output, sources};
+use crate::store::Source;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,7 @@ const STORE: &[Sample] = &[
 /// Writes the store and says what to do with it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let folder = &args.folder;
+    sources::refuse_below(&Source::default_places_here(), folder)?;
     refuse_unless_empty(folder)?;
     for sample in STORE {
         write(sample, &folder.join(sample.name))?;

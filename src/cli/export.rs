@@ -35,11 +35,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut places = Vec::new();
     for session in &args.sessions {
         let id = opened.resolve(session)?;
-        places.push(
-            Place::root()
-                .join(OsStr::new("sessions"))
-                .join(OsStr::new(&id)),
-        );
+        let place = Place::root()
+            .join(OsStr::new("sessions"))
+            .join(OsStr::new(&id));
+        if !places.contains(&place) {
+            places.push(place);
+        }
     }
     if places.is_empty() {
         places.push(Place::root());
@@ -52,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for place in places {
         match export(&tree, &place, &args.output, stop.flag()) {
             Ok(exported) => faults += report(&exported),
-            Err(ExportError::Stopped) => stop.end(),
+            Err(ExportError::Stopped) => output::Stop::end(),
             Err(error) => return Err(Failure::new("cannot export").because(error)),
         }
         let written: PathBuf = args

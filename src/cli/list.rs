@@ -225,7 +225,8 @@ fn common(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count()
 }
 
-/// ISO 8601 in UTC with milliseconds.
+/// ISO 8601 in UTC with milliseconds. serde hands over a reference to the whole field.
+#[allow(clippy::ref_option)]
 fn as_text<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     at.map(|at| format!("{at:.3}")).serialize(serializer)
 }

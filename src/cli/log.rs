@@ -4,7 +4,7 @@ use super::Common;
 use tracing::level_filters::LevelFilter;
 
 /// Sends what the program has to say to standard error: warnings, with `-v` what it does, with `-vv` everything,
-/// with `-q` errors only. A process in the background writes for a log: with the time, without colour.
+/// with `-q` errors only. A process in the background writes for a log: with the time.
 pub(super) fn start(common: Common, detached: bool) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => LevelFilter::ERROR,
@@ -15,7 +15,7 @@ pub(super) fn start(common: Common, detached: bool) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_target(false)
-        .with_ansi(common.paint_errors().on() && !detached)
+        .with_ansi(false)
         .with_writer(std::io::stderr);
     // It fails only where a program that uses this library has set its own; then that one holds.
     let _ = if detached {

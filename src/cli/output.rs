@@ -105,7 +105,7 @@ impl Stop {
     }
 
     /// Ends the program after the work has stopped, as a program that was interrupted does.
-    pub(super) fn end(&self) -> ! {
+    pub(super) fn end() -> ! {
         let _ = low_level::emulate_default_handler(SIGINT);
         // Not reached: the signal ended the program.
         std::process::exit(130)

@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         ("artefact.md", artefact.as_slice()),
         ("telemetry.json", &[&telemetry]),
     ] {
-        let path = args.output.join(format!("{}.{kind}", id));
+        let path = args.output.join(format!("{id}.{kind}"));
         output::write_file(&path, parts)?;
         output::print(format!("{}\n", path.display()).as_bytes())?;
     }

@@ -37,8 +37,13 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
             .iter()
             .map(|place| place.display().to_string())
             .collect();
-        return Err(Failure::new(format!("no sessions here: there is no {}", places.join(" and no ")))
-            .hint("name a folder that holds sessions with --source DIR, or write a sample store: sessionfs demo"));
+        let why = if places.is_empty() {
+            "neither HOME nor CLAUDE_CONFIG_DIR says where to look".to_owned()
+        } else {
+            format!("there is no {}", places.join(" and no "))
+        };
+        return Err(Failure::new(format!("no sessions here: {why}"))
+            .hint("name a folder that holds sessions, or write a sample store: sessionfs demo"));
     }
     there.into_iter().map(|place| one(place)).collect()
 }
@@ -110,26 +115,9 @@ impl Opened {
         Tree::new(Arc::clone(&self.0), Options::default())
     }
 
-    /// Refuses a place for output that lies below a source: no command ever writes there.
+    /// Refuses a place for output that lies below a source.
     pub(super) fn refuse_below(&self, output: &Path) -> Result<(), Failure> {
-        let place = resolved(output).map_err(|error| {
-            Failure::new(format!("cannot look at {}", output.display())).because(error)
-        })?;
-        for source in self.0.sources() {
-            let root = source.root();
-            if root
-                .canonicalize()
-                .is_ok_and(|root| place.starts_with(root))
-            {
-                return Err(Failure::new(format!(
-                    "{} lies below the source {}, and nothing is ever written there",
-                    output.display(),
-                    root.display()
-                ))
-                .hint("choose another folder with -o DIR"));
-            }
-        }
-        Ok(())
+        refuse_below(&self.roots(), output)
     }
 
     /// Says what could not be used and belongs to no session.
@@ -137,6 +125,26 @@ impl Opened {
         for problem in self.0.index().problems() {
             tracing::warn!("{}", display::line(&problem.to_string()));
         }
+    }
+}
+
+/// Refuses a place for output that lies below one of these folders that hold sessions: no command ever writes there.
+pub(super) fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
+    let place = resolved(output).map_err(|error| {
+        Failure::new(format!("cannot look at {}", output.display())).because(error)
+    })?;
+    let holds = |root: &&PathBuf| {
+        root.canonicalize()
+            .is_ok_and(|root| place.starts_with(root))
+    };
+    match roots.iter().find(holds) {
+        None => Ok(()),
+        Some(root) => Err(Failure::new(format!(
+            "{} lies below the source {}, and nothing is ever written there",
+            output.display(),
+            root.display()
+        ))
+        .hint("choose another folder")),
     }
 }
 

@@ -11,6 +11,7 @@ use super::probe::Probes;
 use super::source::is_uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -186,6 +187,8 @@ impl Look<'_> {
             Err(_) if *kind == Kind::Link => {
                 return fault("a symbolic link that leads nowhere".into());
             }
+            // It went away since its folder was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Fact::Nothing,
             Err(error) => return fault(format!("cannot be looked at: {error}")),
         };
         if metadata.is_dir() {

@@ -51,16 +51,24 @@ impl Located {
         folder.path.join(name)
     }
 
+    /// The session's own directories. The ID of a session that has none may come from an agent's lines, and is no path.
+    pub(super) fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        let pieces = self.pieces().filter(|(_, piece)| piece.folder);
+        pieces.map(|(folder, _)| folder.path.join(&self.stem))
+    }
+
     /// When its main file, or the list of its agents, last changed.
     pub(super) fn touched(&self) -> Option<SystemTime> {
-        let times = self.pieces().flat_map(|(folder, piece)| {
-            let agents = || folder.path.join(&self.stem).join("subagents");
-            let beside = piece.beside.iter().map(|name| folder.path.join(name));
+        let files = self.pieces().flat_map(|(folder, piece)| {
             let main = piece.main.then(|| self.main(folder));
-            let own = main.into_iter().chain(piece.folder.then(agents));
-            own.chain(beside).filter_map(|path| super::modified(&path))
+            let beside = piece.beside.iter().map(|name| folder.path.join(name));
+            main.into_iter().chain(beside)
         });
-        times.max()
+        let agents = self.directories().map(|path| path.join("subagents"));
+        files
+            .chain(agents)
+            .filter_map(|path| super::modified(&path))
+            .max()
     }
 }
 

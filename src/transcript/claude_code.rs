@@ -4,16 +4,18 @@
 //! optional, any may be of another type than it should, and keys come in any order.
 
 mod content;
+mod fields;
 mod kinds;
 
 use std::collections::HashSet;
-use std::ops::Range;
 
-use super::json::{Kind, Malformed, Scanner};
-use super::line::{Aside, Fact, FileLines, Line, ResponseLine, Title, TitleBy, What};
+use super::json::{Malformed, Scanner};
+use super::line::{Aside, Fact, FileLines, Line, ResponseLine, Title, What};
 use super::lines::{Reading, Record, records};
-use super::text::{Form, Raw, Text};
-use super::thread::{Block, Origin, Stamp, TurnKind, Usage};
+use super::text::{Raw, Text};
+use super::thread::{Block, Origin, Stamp, TurnKind};
+
+use fields::{Compaction, Fields, StructuredResult};
 
 type Scan<T> = Result<T, Malformed>;
 
@@ -47,85 +49,6 @@ struct Reader<'a> {
     sessions: HashSet<&'a [u8]>,
 }
 
-/// The fields of one record that mean something here.
-#[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are the record's own flags"
-)]
-struct Fields {
-    kind: Option<Text>,
-    subtype: Option<Text>,
-    uuid: Option<Text>,
-    parent: Option<Text>,
-    timestamp: Option<Text>,
-    session: Option<Text>,
-    sidechain: bool,
-    meta: bool,
-    compact_summary: bool,
-    api_error: bool,
-    directory: Option<Text>,
-    version: Option<Text>,
-    request: Option<Text>,
-    message: Option<Message>,
-    result: Option<StructuredResult>,
-    attachment: Option<Attachment>,
-    content: Option<Text>,
-    error: Option<Text>,
-    title: Option<(TitleBy, Text)>,
-    leaf: Option<Text>,
-    origin: Option<Origin>,
-    prompt_source: Option<Text>,
-    progress: Option<Progress>,
-    parent_call: Option<Text>,
-    compaction: Option<Compaction>,
-    forked_from: Option<Text>,
-    continued_in: Option<Text>,
-}
-
-/// `message` of a user or assistant line.
-#[derive(Default)]
-struct Message {
-    id: Option<Text>,
-    model: Option<Text>,
-    usage: Option<Usage>,
-    has_stop_reason: bool,
-    blocks: Vec<Block>,
-}
-
-/// `toolUseResult`, where it is an object that names an agent or a task.
-#[derive(Default)]
-struct StructuredResult {
-    agent: Option<Text>,
-    status: Option<Text>,
-    is_async: bool,
-    task: Option<Text>,
-    task_kind: Option<Text>,
-    task_status: Option<Text>,
-}
-
-#[derive(Default)]
-struct Attachment {
-    kind: Option<Text>,
-    mode: Option<Text>,
-    meta: bool,
-    origin: Option<Origin>,
-    prompt: Vec<Block>,
-}
-
-#[derive(Default)]
-struct Progress {
-    kind: Option<Text>,
-    agent: Option<Text>,
-}
-
-#[derive(Default)]
-struct Compaction {
-    trigger: Option<Text>,
-    pre_tokens: Option<u64>,
-    post_tokens: Option<u64>,
-}
-
 impl<'a> Reader<'a> {
     fn record(&mut self, record: &Record) -> Reading {
         self.scanner.reset(record.range.clone());
@@ -141,50 +64,6 @@ impl<'a> Reader<'a> {
         }
         self.keep(record.line, fields);
         Reading::Read
-    }
-
-    fn fields(&mut self) -> Scan<Fields> {
-        let mut f = Fields::default();
-        let mut members = self.scanner.object()?;
-        while let Some(key) = self.scanner.key(&mut members)? {
-            match &*key {
-                b"type" => self.text_into(&mut f.kind)?,
-                b"subtype" => self.text_into(&mut f.subtype)?,
-                b"uuid" => self.text_into(&mut f.uuid)?,
-                b"parentUuid" => self.text_into(&mut f.parent)?,
-                b"timestamp" => self.text_into(&mut f.timestamp)?,
-                b"sessionId" => self.text_into(&mut f.session)?,
-                b"isSidechain" => f.sidechain = self.flag()?,
-                b"isMeta" => f.meta = self.flag()?,
-                b"isCompactSummary" => f.compact_summary = self.flag()?,
-                b"isApiErrorMessage" => f.api_error = self.flag()?,
-                b"cwd" => self.text_into(&mut f.directory)?,
-                b"version" => self.text_into(&mut f.version)?,
-                b"requestId" => self.text_into(&mut f.request)?,
-                b"content" => self.text_into(&mut f.content)?,
-                b"leafUuid" => self.text_into(&mut f.leaf)?,
-                b"promptSource" => self.text_into(&mut f.prompt_source)?,
-                b"parentToolUseID" => self.text_into(&mut f.parent_call)?,
-                b"continuedInSessionId" => self.text_into(&mut f.continued_in)?,
-                b"summary" => self.title_into(&mut f.title, TitleBy::Summary)?,
-                b"aiTitle" => self.title_into(&mut f.title, TitleBy::Harness)?,
-                b"customTitle" => self.title_into(&mut f.title, TitleBy::Person)?,
-                b"message" => self.once(&mut f.message, Self::message)?,
-                b"toolUseResult" => self.once(&mut f.result, Self::structured_result)?,
-                b"attachment" => self.once(&mut f.attachment, Self::attachment)?,
-                b"data" => self.once(&mut f.progress, Self::progress)?,
-                b"compactMetadata" | b"microcompactMetadata" => {
-                    self.once(&mut f.compaction, Self::compaction)?;
-                }
-                b"origin" => self.origin_into(&mut f.origin)?,
-                b"forkedFrom" => self.once(&mut f.forked_from, Self::forked_from)?,
-                b"error" => self.once(&mut f.error, Self::value)?,
-                _ => {
-                    self.scanner.skip()?;
-                }
-            }
-        }
-        Ok(f)
     }
 
     /// Keeps what a record says of its file and session, and the record as a line.
@@ -474,152 +353,5 @@ impl<'a> Reader<'a> {
             bytes: &self.bytes[text.start as usize..][..text.len as usize],
             form: text.form,
         }
-    }
-
-    /// A range of this record as a text. A record is at most 4 GiB long (`lines`), so its length fits.
-    fn text(&self, range: &Range<usize>, form: Form) -> Text {
-        Text {
-            start: range.start as u64,
-            len: range.len() as u32,
-            buffer: self.buffer,
-            form,
-        }
-    }
-
-    /// The next value if it is a string.
-    fn string(&mut self) -> Scan<Option<Text>> {
-        if self.scanner.kind()? == Kind::String {
-            let range = self.scanner.string()?;
-            Ok(Some(self.text(&range, Form::JsonString)))
-        } else {
-            self.scanner.skip()?;
-            Ok(None)
-        }
-    }
-
-    /// The next value, whatever it is, unless it is `null`.
-    fn value(&mut self) -> Scan<Option<Text>> {
-        let range = self.scanner.skip()?;
-        let null = self.scanner.bytes(&range) == b"null";
-        Ok((!null).then(|| self.text(&range, Form::JsonValue)))
-    }
-
-    fn flag(&mut self) -> Scan<bool> {
-        let range = self.scanner.skip()?;
-        Ok(self.scanner.bytes(&range) == b"true")
-    }
-
-    /// Takes the next value by `take` if the slot is still empty: of a key that stands twice the first holds, and it is counted.
-    fn once<T>(
-        &mut self,
-        slot: &mut Option<T>,
-        take: fn(&mut Self) -> Scan<Option<T>>,
-    ) -> Scan<()> {
-        if slot.is_some() {
-            self.scanner.skip()?;
-            self.out.duplicate_keys += 1;
-        } else {
-            *slot = take(self)?;
-        }
-        Ok(())
-    }
-
-    fn text_into(&mut self, slot: &mut Option<Text>) -> Scan<()> {
-        self.once(slot, Self::string)
-    }
-
-    fn title_into(&mut self, slot: &mut Option<(TitleBy, Text)>, by: TitleBy) -> Scan<()> {
-        if let Some(text) = self.string()? {
-            *slot = Some((by, text));
-        }
-        Ok(())
-    }
-
-    fn origin_into(&mut self, slot: &mut Option<Origin>) -> Scan<()> {
-        self.once(slot, |reader| {
-            let (mut kind, mut from, mut name) = (None, None, None);
-            reader.members(|reader, key| match key {
-                b"kind" => reader.text_into(&mut kind),
-                b"from" => reader.text_into(&mut from),
-                b"name" => reader.text_into(&mut name),
-                _ => reader.scanner.skip().map(drop),
-            })?;
-            Ok(kind.map(|kind| Origin {
-                kind,
-                from: from.or(name),
-            }))
-        })
-    }
-
-    /// Walks the members of the next value if it is an object; anything else is skipped.
-    fn members(&mut self, mut each: impl FnMut(&mut Self, &[u8]) -> Scan<()>) -> Scan<()> {
-        if self.scanner.kind()? != Kind::Object {
-            return self.scanner.skip().map(drop);
-        }
-        let mut members = self.scanner.object()?;
-        while let Some(key) = self.scanner.key(&mut members)? {
-            each(self, &key)?;
-        }
-        Ok(())
-    }
-
-    fn structured_result(&mut self) -> Scan<Option<StructuredResult>> {
-        let mut r = StructuredResult::default();
-        self.members(|reader, key| match key {
-            b"agentId" => reader.text_into(&mut r.agent),
-            b"status" => reader.text_into(&mut r.status),
-            b"isAsync" => reader.flag().map(|flag| r.is_async = flag),
-            b"task" => reader.members(|reader, key| match key {
-                b"task_id" => reader.text_into(&mut r.task),
-                b"task_type" => reader.text_into(&mut r.task_kind),
-                b"status" => reader.text_into(&mut r.task_status),
-                _ => reader.scanner.skip().map(drop),
-            }),
-            _ => reader.scanner.skip().map(drop),
-        })?;
-        Ok(Some(r))
-    }
-
-    fn attachment(&mut self) -> Scan<Option<Attachment>> {
-        let mut a = Attachment::default();
-        self.members(|reader, key| match key {
-            b"type" => reader.text_into(&mut a.kind),
-            b"commandMode" => reader.text_into(&mut a.mode),
-            b"isMeta" => reader.flag().map(|flag| a.meta = flag),
-            b"origin" => reader.origin_into(&mut a.origin),
-            b"prompt" => reader.content(false).map(|blocks| a.prompt = blocks),
-            _ => reader.scanner.skip().map(drop),
-        })?;
-        Ok(Some(a))
-    }
-
-    fn progress(&mut self) -> Scan<Option<Progress>> {
-        let mut p = Progress::default();
-        self.members(|reader, key| match key {
-            b"type" => reader.text_into(&mut p.kind),
-            b"agentId" => reader.text_into(&mut p.agent),
-            _ => reader.scanner.skip().map(drop),
-        })?;
-        Ok(Some(p))
-    }
-
-    fn compaction(&mut self) -> Scan<Option<Compaction>> {
-        let mut c = Compaction::default();
-        self.members(|reader, key| match key {
-            b"trigger" => reader.text_into(&mut c.trigger),
-            b"preTokens" => reader.count().map(|count| c.pre_tokens = count),
-            b"postTokens" => reader.count().map(|count| c.post_tokens = count),
-            _ => reader.scanner.skip().map(drop),
-        })?;
-        Ok(Some(c))
-    }
-
-    fn forked_from(&mut self) -> Scan<Option<Text>> {
-        let mut session = None;
-        self.members(|reader, key| match key {
-            b"sessionId" => reader.text_into(&mut session),
-            _ => reader.scanner.skip().map(drop),
-        })?;
-        Ok(session)
     }
 }

@@ -58,7 +58,7 @@ impl Bytes {
     /// Bytes held in memory.
     pub(super) fn in_memory(&self) -> u64 {
         match self {
-            Self::Memory { len, .. } => *len,
+            Self::Memory { parts, .. } => parts.iter().map(|(_, p)| p.capacity() as u64).sum(),
             Self::File { .. } => 0,
         }
     }

@@ -141,6 +141,29 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_for_something_else_does_not_wait() {
+        let kept = Kept::new(100);
+        let made = kept.get(&1, || {
+            // While the first is made, others are, on another thread and to the end.
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| kept.get(&2, || Ok::<_, ()>(Value(2))));
+                other.join().unwrap()
+            })
+        });
+        assert_eq!(made, Ok(Value(2)));
+    }
+
+    #[test]
+    fn a_panic_costs_one_call() {
+        let kept = Kept::new(100);
+        let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            kept.get(&1, || -> Result<Value, ()> { panic!("on purpose") })
+        }));
+        assert!(panics.is_err());
+        assert_eq!(kept.get(&1, || Ok::<_, ()>(Value(1))), Ok(Value(1)));
+    }
+
+    #[test]
     fn a_failure_is_not_kept() {
         let kept = Kept::new(100);
         assert_eq!(kept.get(&1, || Err("no")), Err("no"));

@@ -1,6 +1,6 @@
 //! Which node a path names, as far as the path alone tells.
 
-use super::{NodeKind, Place};
+use super::Place;
 use std::path::Path;
 
 /// What a path names. Whether it is there is for others to say.
@@ -12,18 +12,25 @@ pub(super) enum Node<'a> {
     Sessions,
     /// `sessions/<id>`.
     Session(&'a str),
-    /// `sessions/<id>/agents`.
-    Agents(&'a str),
-    /// `sessions/<id>/agents/<name>`.
-    Agent(&'a str, &'a str),
-    /// A derived file of a session or of one of its agents.
-    Derived(&'a str, Owner<'a>, Derived),
-    /// The directory of its turns.
-    Turns(&'a str, Owner<'a>),
-    /// One of them, by its name.
-    Turn(&'a str, Owner<'a>, &'a str),
+    /// What depends on the contents of a session.
+    Part(&'a str, Part<'a>),
     /// `sessions/<id>/source` and what is below, by the path from there.
     Source(&'a str, &'a Path),
+}
+
+/// What a path below a session names whose contents decide whether it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    /// `agents/`.
+    Agents,
+    /// `agents/<name>/`.
+    Agent(&'a str),
+    /// A derived file of the session or of one of its agents.
+    File(Owner<'a>, Derived),
+    /// The directory of its turns.
+    Turns(Owner<'a>),
+    /// One of them, by the name of its file.
+    Turn(Owner<'a>, &'a str),
 }
 
 /// Whose part it is.
@@ -40,17 +47,19 @@ pub(super) enum Owner<'a> {
 pub(super) enum Derived {
     Artefact,
     Full,
+    Spine,
     Telemetry,
 }
 
 impl Derived {
     /// In the order of their names.
-    pub(super) const ALL: [Self; 3] = [Self::Full, Self::Artefact, Self::Telemetry];
+    pub(super) const ALL: [Self; 4] = [Self::Full, Self::Artefact, Self::Spine, Self::Telemetry];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Artefact => "artefact.md",
             Self::Full => "artefact.full.md",
+            Self::Spine => "artefact.spine.md",
             Self::Telemetry => "telemetry.json",
         }
     }
@@ -91,46 +100,30 @@ impl<'a> Node<'a> {
         if part == SOURCE {
             return Some(Self::Source(id, parts.as_path()));
         }
-        if part != AGENTS {
-            return Self::part(id, Owner::Whole, part, next()?, next()?);
-        }
-        let Some(agent) = next()? else {
-            return Some(Self::Agents(id));
+        let part = if part == AGENTS {
+            match (next()?, next()?) {
+                (None, _) => Some(Part::Agents),
+                (Some(agent), None) => Some(Part::Agent(agent)),
+                (Some(agent), Some(part)) => {
+                    Part::of(Owner::Agent(agent), part, [next()?, next()?])
+                }
+            }
+        } else {
+            Part::of(Owner::Whole, part, [next()?, next()?])
         };
-        match next()? {
-            None => Some(Self::Agent(id, agent)),
-            Some(part) => Self::part(id, Owner::Agent(agent), part, next()?, next()?),
-        }
+        Some(Self::Part(id, part?))
     }
+}
 
-    /// What kind of node it is, if it is there. What is below `source/` depends on what was stored.
-    pub(super) fn kind(self) -> NodeKind {
-        match self {
-            Self::Readme | Self::Derived(..) | Self::Turn(..) => NodeKind::File,
-            Self::Latest => NodeKind::Link,
-            Self::Root
-            | Self::Sessions
-            | Self::Session(_)
-            | Self::Agents(_)
-            | Self::Agent(..)
-            | Self::Turns(..)
-            | Self::Source(..) => NodeKind::Directory,
-        }
-    }
-
-    fn part(
-        id: &'a str,
-        owner: Owner<'a>,
-        part: &str,
-        below: Option<&'a str>,
-        more: Option<&str>,
-    ) -> Option<Self> {
-        match (part, below, more) {
-            (TURNS, None, None) => Some(Self::Turns(id, owner)),
-            (TURNS, Some(turn), None) => Some(Self::Turn(id, owner, turn)),
-            (_, None, None) => {
-                let derived = Derived::ALL.into_iter().find(|d| d.name() == part)?;
-                Some(Self::Derived(id, owner, derived))
+impl<'a> Part<'a> {
+    /// The part with this name, with what follows in the path.
+    fn of(owner: Owner<'a>, name: &str, below: [Option<&'a str>; 2]) -> Option<Self> {
+        match (name, below) {
+            (TURNS, [None, _]) => Some(Self::Turns(owner)),
+            (TURNS, [Some(turn), None]) => Some(Self::Turn(owner, turn)),
+            (_, [None, _]) => {
+                let file = Derived::ALL.into_iter().find(|file| file.name() == name)?;
+                Some(Self::File(owner, file))
             }
             _ => None,
         }
@@ -154,7 +147,8 @@ mod tests {
     fn paths_name_nodes() {
         let whole = Owner::Whole;
         let agent = Owner::Agent("a");
-        let cases: [(&str, Option<Node<'_>>); 21] = [
+        let part = |part| Some(Node::Part("s", part));
+        let cases: [(&str, Option<Node<'_>>); 22] = [
             ("", Some(Node::Root)),
             ("README.md", Some(Node::Readme)),
             ("README.md/x", None),
@@ -166,22 +160,20 @@ mod tests {
             ("sessions/s/x", None),
             (
                 "sessions/s/artefact.md",
-                Some(Node::Derived("s", whole, Derived::Artefact)),
+                part(Part::File(whole, Derived::Artefact)),
             ),
             ("sessions/s/artefact.md/x", None),
-            ("sessions/s/turns", Some(Node::Turns("s", whole))),
-            ("sessions/s/turns/t", Some(Node::Turn("s", whole, "t"))),
+            ("sessions/s/turns", part(Part::Turns(whole))),
+            ("sessions/s/turns/t", part(Part::Turn(whole, "t"))),
             ("sessions/s/turns/t/x", None),
-            ("sessions/s/agents", Some(Node::Agents("s"))),
-            ("sessions/s/agents/a", Some(Node::Agent("s", "a"))),
+            ("sessions/s/agents", part(Part::Agents)),
+            ("sessions/s/agents/a", part(Part::Agent("a"))),
             (
                 "sessions/s/agents/a/telemetry.json",
-                Some(Node::Derived("s", agent, Derived::Telemetry)),
+                part(Part::File(agent, Derived::Telemetry)),
             ),
-            (
-                "sessions/s/agents/a/turns/t",
-                Some(Node::Turn("s", agent, "t")),
-            ),
+            ("sessions/s/agents/a/turns/t", part(Part::Turn(agent, "t"))),
+            ("sessions/s/agents/a/turns/t/x", None),
             ("sessions/s/agents/a/agents", None),
             ("sessions/s/source", Some(Node::Source("s", Path::new("")))),
             (

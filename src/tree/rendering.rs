@@ -11,13 +11,13 @@ use super::state::State;
 use super::{Options, TreeError};
 use crate::artefact::{self, Document, Style};
 use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
-use crate::store::{SessionFiles, Store, safe_id};
+use crate::store::{Fingerprint, SessionFiles, Store, safe_id};
 use crate::telemetry;
 use crate::transcript::display::Shown;
 use crate::transcript::{Block, Turn, TurnKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -302,6 +302,7 @@ impl Renderings {
         let style = match file {
             Derived::Artefact => Style::Cut(self.max_block_bytes),
             Derived::Full => Style::Full,
+            Derived::Spine => Style::Spine,
             Derived::Telemetry => {
                 let shown = self.file(state, whose, Derived::Artefact)?.shown;
                 self.rendered.fetch_add(1, Ordering::Relaxed);
@@ -384,56 +385,61 @@ fn sections(document: &Document, thread: ThreadIndex, turns: usize) -> Vec<Optio
 
 /// Whether the files of a session are those found before, each the same or longer.
 fn only_grew(before: &SessionFiles, now: &SessionFiles) -> bool {
-    before.fragments.len() <= now.fragments.len()
-        && before.fragments.iter().all(|fragment| {
-            let mut others = now.fragments.iter().filter(|f| f.folder == fragment.folder);
-            let now: BTreeMap<_, _> = others
-                .next()
-                .into_iter()
-                .flat_map(|f| &f.files)
-                .map(|file| (&file.name, file.fingerprint))
-                .collect();
-            fragment.files.iter().all(|file| {
-                let seen = file.fingerprint;
-                now.get(&file.name).is_some_and(|now| {
-                    *now == seen || (now.identity() == seen.identity() && now.size > seen.size)
-                })
-            })
+    fn states(session: &SessionFiles) -> BTreeMap<&Path, Fingerprint> {
+        let files = session
+            .fragments
+            .iter()
+            .flat_map(|fragment| &fragment.files);
+        files.map(|file| (&*file.path, file.fingerprint)).collect()
+    }
+    let now = states(now);
+    states(before).into_iter().all(|(path, seen)| {
+        now.get(path).is_some_and(|now| {
+            *now == seen || (now.identity() == seen.identity() && now.size > seen.size)
         })
+    })
 }
 
 fn stale(state: &State) -> TreeError {
     TreeError::Stale(PathBuf::from("sessions").join(&*state.id))
 }
 
+/// Bytes that the cache takes for an entry beside its value, measured over many small ones: key, lists, allocator.
+const ENTRY: u64 = 256;
+
+/// Bytes that a session and a thread take beside their files and turns, measured likewise: names, maps, counts.
+const SESSION: u64 = 3072;
+const THREAD: u64 = 1024;
+
 impl Weighs for Heavy {
     fn weight(&self) -> u64 {
-        match self {
-            Self::File(rendered) => {
-                rendered.bytes.in_memory()
-                    + size_of::<Rendered>() as u64
-                    + outline(&rendered.outline)
+        ENTRY
+            + match self {
+                Self::File(rendered) => rendered.bytes.in_memory() + outline(&rendered.outline),
+                Self::Session(session) => {
+                    let turns = session.threads.iter().flat_map(|thread| &thread.turns);
+                    let turns: usize = turns
+                        .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
+                        .sum();
+                    let threads = session.threads.len() as u64 * THREAD;
+                    SESSION + threads + (session.buffers.len() + turns) as u64
+                }
             }
-            Self::Session(session) => {
-                let blocks = |turn: &Turn| blocks(&turn.blocks) * size_of::<Block>();
-                let turns = session.threads.iter().flat_map(|thread| &thread.turns);
-                let turns: usize = turns.map(|turn| size_of::<Turn>() + blocks(turn)).sum();
-                (session.buffers.len() + turns + size_of::<Session>()) as u64
-            }
-        }
     }
 }
 
 impl Weighs for Light {
     fn weight(&self) -> u64 {
-        match self {
-            Self::Outline(o) => outline(o),
-            Self::Contents(contents) => {
-                let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
-                let turns: usize = contents.turns.iter().map(Vec::len).sum();
-                (size_of::<Contents>() + names + turns * size_of::<TurnLine>()) as u64
+        ENTRY
+            + match self {
+                Self::Outline(o) => outline(o),
+                Self::Contents(contents) => {
+                    let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
+                    let turns: usize = contents.turns.iter().map(Vec::len).sum();
+                    let threads = contents.turns.len() * size_of::<Vec<TurnLine>>();
+                    (size_of::<Contents>() + names + threads + turns * size_of::<TurnLine>()) as u64
+                }
             }
-        }
     }
 }
 

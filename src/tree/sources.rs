@@ -28,13 +28,13 @@ impl SourceTree {
             for (j, file) in fragment.files.iter().enumerate() {
                 let mut at = PathBuf::new();
                 if i > 0 {
-                    at = tree.enter(at, format!("fragment-{}", i + 1));
+                    at = tree.enter(&at, &format!("fragment-{}", i + 1));
                 }
                 for part in file.name.parent().into_iter().flat_map(Path::iter) {
-                    at = tree.enter(at, safe_name(part.as_bytes()));
+                    at = tree.enter(&at, &safe_name(part.as_bytes()));
                 }
                 let name = file.name.file_name().unwrap_or_default();
-                tree.put(&at, safe_name(name.as_bytes()), Child::File(i, j));
+                tree.put(&at, &safe_name(name.as_bytes()), Child::File(i, j));
             }
         }
         tree
@@ -83,11 +83,11 @@ impl SourceTree {
     }
 
     /// The path of the directory with this name, made if it is not there.
-    fn enter(&mut self, at: PathBuf, name: String) -> PathBuf {
-        let there = self.directories.get(&at).and_then(|c| c.get(&name));
+    fn enter(&mut self, at: &Path, name: &str) -> PathBuf {
+        let there = self.directories.get(at).and_then(|c| c.get(name));
         let name = match there {
-            Some(Child::Directory) => name,
-            _ => self.put(&at, name, Child::Directory),
+            Some(Child::Directory) => name.to_owned(),
+            _ => self.put(at, name, Child::Directory),
         };
         let path = at.join(name);
         self.directories.entry(path.clone()).or_default();
@@ -95,9 +95,9 @@ impl SourceTree {
     }
 
     /// Puts a child under this name, or where a file of another fragment has it, under the first free `~2`, `~3`.
-    fn put(&mut self, at: &Path, name: String, child: Child) -> String {
+    fn put(&mut self, at: &Path, name: &str, child: Child) -> String {
         let children = self.directories.entry(at.to_path_buf()).or_default();
-        let mut free = name.clone();
+        let mut free = name.to_owned();
         for ordinal in 2_u64.. {
             if !children.contains_key(&free) {
                 break;

@@ -2,12 +2,12 @@
 
 use super::content::{Bytes, Slice};
 use super::live::Live;
-use super::place::{AGENTS, Derived, LATEST, Node, Owner, README, SESSIONS, SOURCE, TURNS};
-use super::rendering::{Contents, Outline, Rendered, Renderings, TurnLine, Version, Whose};
+use super::place::{AGENTS, Derived, LATEST, Node, Owner, Part, README, SESSIONS, SOURCE, TURNS};
+use super::rendering::{Contents, Rendered, Renderings, Version, Whose};
 use super::state::{State, States};
+use super::target::{self, Target};
 use super::version::Versioner;
 use super::{Attributes, Content, Entry, NodeKind, Place, TreeError, View, readme};
-use crate::session::TurnIndex;
 use crate::store::{Store, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -104,14 +104,8 @@ impl Tree {
         }
     }
 
-    fn source<T>(
-        &self,
-        place: &Place,
-        id: &str,
-        found: impl FnOnce(&State) -> Option<T>,
-    ) -> Result<T, TreeError> {
-        let state = self.state(place, id)?;
-        found(&state).ok_or_else(|| not_found(place))
+    fn contents(&self, place: &Place, id: &str) -> Result<Arc<Contents>, TreeError> {
+        self.with_state(place, id, |state| self.renderings.contents(state))
     }
 
     fn latest(&self, place: &Place) -> Result<(PathBuf, SystemTime), TreeError> {
@@ -137,34 +131,28 @@ impl Tree {
 
 impl View for Tree {
     fn kind(&self, place: &Place) -> Result<NodeKind, TreeError> {
-        let node = Node::of(place).ok_or_else(|| not_found(place))?;
-        let index = || self.store.index();
-        let there = |there: bool| there.then_some(()).ok_or_else(|| not_found(place));
-        match node {
-            Node::Root | Node::Sessions | Node::Readme => {}
-            Node::Latest => there(!index().is_empty())?,
-            Node::Session(id) | Node::Derived(id, Owner::Whole, _) => there(index().contains(id))?,
-            Node::Agents(id)
-            | Node::Agent(id, _)
-            | Node::Derived(id, ..)
-            | Node::Turns(id, _)
-            | Node::Turn(id, ..) => {
-                let contents = |state: &State| self.renderings.contents(state);
-                let found =
-                    self.with_state(place, id, |state| Target::of(node, || contents(state)))?;
-                there(found.is_some())?;
-            }
+        let there = |there: bool, kind| there.then_some(kind).ok_or_else(|| not_found(place));
+        match node(place)? {
+            Node::Root | Node::Sessions => Ok(NodeKind::Directory),
+            Node::Readme => Ok(NodeKind::File),
+            Node::Latest => there(!self.store.index().is_empty(), NodeKind::Link),
+            Node::Session(id) => there(self.store.index().contains(id), NodeKind::Directory),
+            Node::Part(id, part) => self.with_state(place, id, |state| {
+                let target = Target::of(part, || self.renderings.contents(state))?;
+                target.map(Target::kind).ok_or_else(|| not_found(place))
+            }),
             Node::Source(id, path) => {
-                return self.source(place, id, |state| state.sources.kind(path));
+                let kind = self.state(place, id)?.sources.kind(path);
+                kind.ok_or_else(|| not_found(place))
             }
         }
-        Ok(node.kind())
     }
 
     fn list(&self, place: &Place) -> Result<Vec<Entry>, TreeError> {
-        let node = Node::of(place).ok_or_else(|| not_found(place))?;
-        let contents = |id| self.with_state(place, id, |state| self.renderings.contents(state));
-        let mut entries = match node {
+        if self.kind(place)? != NodeKind::Directory {
+            return Err(not_directory(place));
+        }
+        let mut entries = match node(place)? {
             Node::Root => {
                 let mut entries = vec![file(README), directory(SESSIONS)];
                 if !self.store.index().is_empty() {
@@ -174,83 +162,48 @@ impl View for Tree {
             }
             Node::Sessions => self.store.index().ids().map(directory).collect(),
             Node::Session(id) => {
-                let contents = contents(id)?;
-                let state = self.state(place, id)?;
+                let contents = self.contents(place, id)?;
                 let mut entries = parts(&contents, Whose::Session);
                 if !contents.agents.is_empty() {
                     entries.push(directory(AGENTS));
                 }
-                if !state.sources.is_empty() {
+                if !self.state(place, id)?.sources.is_empty() {
                     entries.push(directory(SOURCE));
                 }
                 entries
             }
-            Node::Agents(id) => {
-                let contents = contents(id)?;
-                let agents = contents.agents.keys().map(|name| directory(name));
-                agents.collect()
-            }
-            Node::Agent(id, name) => {
-                let contents = contents(id)?;
-                let whose = contents.whose(Owner::Agent(name));
-                parts(&contents, whose.ok_or_else(|| not_found(place))?)
-            }
-            Node::Turns(id, owner) => {
-                let contents = contents(id)?;
-                let turns = contents.whose(owner).and_then(|w| contents.turns(w));
-                let (_, turns) = turns.ok_or_else(|| not_found(place))?;
-                let names = turns.iter().enumerate();
-                names.map(|(turn, line)| file(&line.name(turn))).collect()
+            Node::Part(id, part) => {
+                let contents = self.contents(place, id)?;
+                list_part(&contents, part).ok_or_else(|| not_found(place))?
             }
             Node::Source(id, path) => {
-                let kind = self.source(place, id, |state| state.sources.kind(path))?;
-                if kind != NodeKind::Directory {
-                    return Err(not_directory(place));
-                }
-                self.source(place, id, |state| state.sources.list(path))?
+                let entries = self.state(place, id)?.sources.list(path);
+                entries.ok_or_else(|| not_found(place))?
             }
-            Node::Readme | Node::Latest | Node::Derived(..) | Node::Turn(..) => {
-                self.kind(place)?;
-                return Err(not_directory(place));
-            }
+            Node::Readme | Node::Latest => return Err(not_directory(place)),
         };
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        // An empty directory that is listed is one that is there.
-        if entries.is_empty() {
-            self.kind(place)?;
-        }
         Ok(entries)
     }
 
     fn known(&self, place: &Place) -> Option<Attributes> {
-        let node = Node::of(place)?;
-        let (Node::Agents(id)
-        | Node::Agent(id, _)
-        | Node::Derived(id, ..)
-        | Node::Turns(id, _)
-        | Node::Turn(id, ..)) = node
-        else {
+        let Node::Part(id, part) = Node::of(place)? else {
             return self.attributes(place).ok();
         };
         let state = self.state(place, id).ok()?;
         let of = state.version();
-        let kept = || self.renderings.kept_contents(of).ok_or(());
-        let Ok(target) = Target::of(node, kept) else {
-            return None;
+        let contents = || self.renderings.kept_contents(of).ok_or(());
+        let target = Target::of(part, contents).ok()??;
+        let outline = match target {
+            Target::Directory => None,
+            Target::File(whose, file, _) => self.renderings.kept_outline(of, whose, file),
         };
-        match target? {
-            Target::Directory => Some(directory_attributes(state.modified)),
-            Target::File(whose, file, turn) => {
-                let outline = self.renderings.kept_outline(of, whose, file)?;
-                file_attributes(&state, &outline, turn)
-            }
-        }
+        target.attributes(&state, outline.as_deref())
     }
 
     fn attributes(&self, place: &Place) -> Result<Attributes, TreeError> {
-        let node = Node::of(place).ok_or_else(|| not_found(place))?;
-        match node {
-            Node::Root | Node::Sessions => Ok(directory_attributes(self.listed())),
+        match node(place)? {
+            Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
             Node::Readme => Ok(self.readme_attributes()),
             Node::Latest => {
                 let (target, modified) = self.latest(place)?;
@@ -264,103 +217,90 @@ impl View for Tree {
             }
             Node::Session(id) => {
                 let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
-                Ok(directory_attributes(modified))
+                Ok(target::directory(modified))
             }
             Node::Source(id, path) => {
                 let state = self.state(place, id)?;
-                match state.sources.kind(path).ok_or_else(|| not_found(place))? {
-                    NodeKind::File => self.stored_attributes(place, &state, path),
-                    _ => Ok(directory_attributes(state.modified)),
+                match state.sources.kind(path) {
+                    Some(NodeKind::Directory) => Ok(target::directory(state.modified)),
+                    _ => self.stored_attributes(place, &state, path),
                 }
             }
-            Node::Agents(id)
-            | Node::Agent(id, _)
-            | Node::Derived(id, ..)
-            | Node::Turns(id, _)
-            | Node::Turn(id, ..) => self.with_state(place, id, |state| {
-                let contents = || self.renderings.contents(state);
-                let target = Target::of(node, contents)?.ok_or_else(|| not_found(place))?;
-                match target {
-                    Target::Directory => Ok(directory_attributes(state.modified)),
-                    Target::File(whose, file, turn) => {
-                        let outline = self.renderings.outline(state, whose, file)?;
-                        file_attributes(state, &outline, turn).ok_or_else(|| not_found(place))
+            Node::Part(id, part) => self.with_state(place, id, |state| {
+                let target = Target::of(part, || self.renderings.contents(state))?;
+                let target = target.ok_or_else(|| not_found(place))?;
+                let outline = match target {
+                    Target::Directory => None,
+                    Target::File(whose, file, _) => {
+                        Some(self.renderings.outline(state, whose, file)?)
                     }
-                }
+                };
+                let attributes = target.attributes(state, outline.as_deref());
+                attributes.ok_or_else(|| not_found(place))
             }),
         }
     }
 
     fn version(&self, place: &Place) -> Option<u64> {
         match Node::of(place)? {
-            Node::Derived(id, ..) | Node::Turn(id, ..) => Some(self.state(place, id).ok()?.version),
-            _ => self.known(place).map(|attributes| attributes.version),
+            Node::Readme => Some(self.readme_version),
+            Node::Part(id, Part::File(..) | Part::Turn(..)) => {
+                Some(self.state(place, id).ok()?.version)
+            }
+            Node::Source(id, path) => {
+                let state = self.state(place, id).ok()?;
+                let file = state.sources.file(&state.files.fragments, path)?;
+                Some(self.live.look(&file.path).ok()?.0)
+            }
+            _ => None,
         }
     }
 
     fn at_hand(&self, place: &Place, version: u64) -> Option<Arc<dyn Content>> {
-        let node = Node::of(place)?;
-        let (Node::Derived(id, ..) | Node::Turn(id, ..)) = node else {
-            return self.open(place, version).ok();
-        };
-        let state = self.state(place, id).ok()?;
-        let of = Version {
-            version,
-            ..state.version()
-        };
-        let kept = || self.renderings.kept_contents(of).ok_or(());
-        let Ok(Some(Target::File(whose, file, turn))) = Target::of(node, kept) else {
+        let Node::Part(id, part) = Node::of(place)? else {
             return None;
         };
-        let rendered = self.renderings.kept_file(of, whose, file)?;
-        part(&rendered, turn)
+        let session = &Arc::from(id);
+        self.kept(place, part, Version { session, version }).ok()
     }
 
     fn open(&self, place: &Place, version: u64) -> Result<Arc<dyn Content>, TreeError> {
-        let node = Node::of(place).ok_or_else(|| not_found(place))?;
-        let stale = || TreeError::Stale(place.path().to_path_buf());
-        let id = match node {
+        match node(place)? {
             Node::Readme if version == self.readme_version => {
-                return Ok(Arc::new(Slice::whole(self.readme.clone())));
+                Ok(Arc::new(Slice::whole(self.readme.clone())))
             }
-            Node::Readme => return Err(stale()),
+            Node::Readme => Err(stale(place)),
             Node::Source(id, path) => {
                 let state = self.state(place, id)?;
-                let file = state.sources.file(&state.files.fragments, path);
-                let file = file.ok_or_else(|| self.no_file(place))?;
+                let Some(file) = state.sources.file(&state.files.fragments, path) else {
+                    self.kind(place)?;
+                    return Err(not_directory(place));
+                };
                 let opened = self.live.open(&file.path, version);
                 let opened = opened.map_err(|error| gone_or(place, error))?;
-                return Ok(Arc::new(opened.ok_or_else(stale)?));
+                Ok(Arc::new(opened.ok_or_else(|| stale(place))?))
             }
-            Node::Derived(id, ..) | Node::Turn(id, ..) => id,
-            _ => return Err(self.no_file(place)),
-        };
-        let state = self.state(place, id)?;
-        let current = version == state.version;
-        let of = Version {
-            version,
-            ..state.version()
-        };
-        let target = Target::of(node, || match current {
-            true => self.renderings.contents(&state),
-            false => self.renderings.kept_contents(of).ok_or_else(stale),
-        })?;
-        let Some(Target::File(whose, file, turn)) = target else {
-            return Err(not_found(place));
-        };
-        let rendered = match current {
-            true => self.renderings.file(&state, whose, file)?,
-            false => {
-                let kept = self.renderings.kept_file(of, whose, file);
-                kept.ok_or_else(stale)?
+            Node::Part(id, part) => {
+                let state = self.state(place, id)?;
+                if version != state.version {
+                    let session = &state.id;
+                    return self.kept(place, part, Version { session, version });
+                }
+                let contents = || self.renderings.contents(&state);
+                content(place, Target::of(part, contents)?, |whose, file| {
+                    self.renderings.file(&state, whose, file)
+                })
             }
-        };
-        part(&rendered, turn).ok_or_else(|| not_found(place))
+            Node::Root | Node::Sessions | Node::Session(_) | Node::Latest => {
+                self.kind(place)?;
+                Err(not_directory(place))
+            }
+        }
     }
 
     fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
-        match Node::of(place) {
-            Some(Node::Latest) => Ok(self.latest(place)?.0),
+        match node(place)? {
+            Node::Latest => Ok(self.latest(place)?.0),
             _ => Err(not_found(place)),
         }
     }
@@ -386,89 +326,47 @@ impl Tree {
         })
     }
 
-    /// Why something that is no file cannot be opened.
-    fn no_file(&self, place: &Place) -> TreeError {
-        match self.kind(place) {
-            Ok(_) => not_directory(place),
-            Err(error) => error,
-        }
-    }
-}
-
-/// What a path below a session names that depends on the session's contents.
-enum Target {
-    Directory,
-    File(Whose, Derived, Option<(TurnIndex, TurnLine)>),
-}
-
-impl Target {
-    /// The target of a node, none if nothing is there. Asks for the contents only if they decide it.
-    fn of<E>(
-        node: Node<'_>,
-        contents: impl FnOnce() -> Result<Arc<Contents>, E>,
-    ) -> Result<Option<Self>, E> {
-        if let Node::Derived(_, Owner::Whole, file) = node {
-            return Ok(Some(Self::File(Whose::Session, file, None)));
-        }
-        let contents = contents()?;
-        let found = |owner| contents.whose(owner);
-        Ok(match node {
-            Node::Agents(_) => (!contents.agents.is_empty()).then_some(Self::Directory),
-            Node::Agent(_, name) => found(Owner::Agent(name)).map(|_| Self::Directory),
-            Node::Turns(_, owner) => {
-                let turns = found(owner).and_then(|whose| contents.turns(whose));
-                turns.map(|_| Self::Directory)
-            }
-            Node::Derived(_, owner, file) => {
-                found(owner).map(|whose| Self::File(whose, file, None))
-            }
-            Node::Turn(_, owner, name) => found(owner).and_then(|whose| {
-                let turn = contents.turn(whose, name)?;
-                Some(Self::File(whose, Derived::Full, Some(turn)))
-            }),
-            _ => None,
+    /// The content of a file in a version that need not be the current one, if it is kept.
+    fn kept(
+        &self,
+        place: &Place,
+        part: Part<'_>,
+        of: Version<'_>,
+    ) -> Result<Arc<dyn Content>, TreeError> {
+        let contents = || self.renderings.kept_contents(of);
+        let target = Target::of(part, || contents().ok_or_else(|| stale(place)))?;
+        content(place, target, |whose, file| {
+            let kept = self.renderings.kept_file(of, whose, file);
+            kept.ok_or_else(|| stale(place))
         })
     }
 }
 
-/// What a file shows of a rendered one: all of it, or one turn's section.
-fn part(rendered: &Rendered, turn: Option<(TurnIndex, TurnLine)>) -> Option<Arc<dyn Content>> {
-    let bytes = rendered.bytes.clone();
-    let Some((turn, _)) = turn else {
-        return Some(Arc::new(Slice::whole(bytes)));
+/// The content of what stands at a place.
+fn content(
+    place: &Place,
+    target: Option<Target>,
+    rendered: impl FnOnce(Whose, Derived) -> Result<Arc<Rendered>, TreeError>,
+) -> Result<Arc<dyn Content>, TreeError> {
+    let target = target.ok_or_else(|| not_found(place))?;
+    let Target::File(whose, file, _) = target else {
+        return Err(not_directory(place));
     };
-    let range = rendered.outline.turn(turn)?;
-    Some(Arc::new(Slice { bytes, range }))
+    let content = target.content(&*rendered(whose, file)?);
+    Ok(Arc::new(content.ok_or_else(|| not_found(place))?))
 }
 
-fn file_attributes(
-    state: &State,
-    outline: &Outline,
-    turn: Option<(TurnIndex, TurnLine)>,
-) -> Option<Attributes> {
-    let (size, at) = match turn {
-        None => (outline.size, None),
-        Some((turn, line)) => {
-            let range = outline.turn(turn)?;
-            (range.end - range.start, line.at)
+/// The names in a directory that a session's contents make.
+fn list_part(contents: &Contents, part: Part<'_>) -> Option<Vec<Entry>> {
+    match part {
+        Part::Agents => Some(contents.agents.keys().map(|name| directory(name)).collect()),
+        Part::Agent(name) => Some(parts(contents, contents.whose(Owner::Agent(name))?)),
+        Part::Turns(owner) => {
+            let (_, turns) = contents.turns(contents.whose(owner)?)?;
+            let names = turns.iter().enumerate();
+            Some(names.map(|(turn, line)| file(&line.name(turn))).collect())
         }
-    };
-    Some(Attributes {
-        kind: NodeKind::File,
-        size,
-        modified: at.unwrap_or(state.modified),
-        version: state.version,
-        live: false,
-    })
-}
-
-fn directory_attributes(modified: SystemTime) -> Attributes {
-    Attributes {
-        kind: NodeKind::Directory,
-        size: 0,
-        modified,
-        version: 0,
-        live: false,
+        Part::File(..) | Part::Turn(..) => None,
     }
 }
 
@@ -494,6 +392,14 @@ fn file(name: &str) -> Entry {
 
 fn directory(name: &str) -> Entry {
     entry(name, NodeKind::Directory)
+}
+
+fn node(place: &Place) -> Result<Node<'_>, TreeError> {
+    Node::of(place).ok_or_else(|| not_found(place))
+}
+
+fn stale(place: &Place) -> TreeError {
+    TreeError::Stale(place.path().to_path_buf())
 }
 
 fn not_found(place: &Place) -> TreeError {

@@ -173,6 +173,7 @@ fn without_lone_surrogates(line: &str) -> String {
 }
 
 /// A count: a number, a whole float, a string of digits; everything else is none.
+#[allow(clippy::cast_sign_loss)]
 fn count(value: &Value) -> u64 {
     match value {
         Value::Number(number) => number
@@ -198,7 +199,10 @@ fn session_of_lines(file: &Path) -> String {
 
 fn is_agent(path: &Path) -> bool {
     let name = name(path);
-    name.starts_with("agent-") && name.ends_with(".jsonl")
+    name.starts_with("agent-")
+        && path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
 }
 
 fn name(path: &Path) -> String {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub struct Lines {
     session: String,
     agent: Option<String>,
-    lines: Vec<String>,
+    records: Vec<String>,
     last: Value,
 }
 
@@ -16,7 +16,7 @@ impl Lines {
         Self {
             session: session.to_owned(),
             agent: None,
-            lines: Vec::new(),
+            records: Vec::new(),
             last: Value::Null,
         }
     }
@@ -33,13 +33,13 @@ impl Lines {
     pub fn prompt(self, text: &str) -> Self {
         self.record(
             "user",
-            json!({"message": {"role": "user", "content": text}}),
+            &json!({"message": {"role": "user", "content": text}}),
         )
     }
 
     /// A response of one line that says something.
     pub fn answer(self, message: &str, text: &str, output: u64) -> Self {
-        self.assistant(message, json!({"type": "text", "text": text}), output)
+        self.assistant(message, &json!({"type": "text", "text": text}), output)
     }
 
     /// A response's line that calls a tool.
@@ -48,12 +48,12 @@ impl Lines {
         message: &str,
         tool_use: &str,
         tool: &str,
-        input: Value,
+        input: &Value,
         output: u64,
     ) -> Self {
         self.assistant(
             message,
-            json!({"type": "tool_use", "id": tool_use, "name": tool, "input": input}),
+            &json!({"type": "tool_use", "id": tool_use, "name": tool, "input": input}),
             output,
         )
     }
@@ -62,7 +62,7 @@ impl Lines {
     pub fn result(self, tool_use: &str, text: &str) -> Self {
         self.record(
             "user",
-            json!({"message": {"role": "user", "content": [
+            &json!({"message": {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": tool_use, "content": text}
             ]}}),
         )
@@ -70,19 +70,19 @@ impl Lines {
 
     /// Bytes as they stand, as one line.
     pub fn raw(mut self, line: &str) -> Self {
-        self.lines.push(line.to_owned());
+        self.records.push(line.to_owned());
         self
     }
 
     /// The file's text.
     pub fn text(&self) -> String {
-        self.lines.iter().map(|line| format!("{line}\n")).collect()
+        self.records.join("\n") + "\n"
     }
 
-    fn assistant(self, message: &str, block: Value, output: u64) -> Self {
+    fn assistant(self, message: &str, block: &Value, output: u64) -> Self {
         self.record(
             "assistant",
-            json!({"requestId": format!("req_{message}"), "message": {
+            &json!({"requestId": format!("req_{message}"), "message": {
                 "id": message, "type": "message", "role": "assistant", "model": "claude-opus-5",
                 "content": [block], "stop_reason": "end_turn", "stop_sequence": null,
                 "usage": {
@@ -94,8 +94,8 @@ impl Lines {
         )
     }
 
-    fn record(mut self, kind: &str, fields: Value) -> Self {
-        let number = self.lines.len();
+    fn record(mut self, kind: &str, fields: &Value) -> Self {
+        let number = self.records.len();
         let owner = self
             .agent
             .as_deref()
@@ -123,7 +123,7 @@ impl Lines {
             line["agentId"] = json!(agent);
         }
         self.last = json!(uuid);
-        self.lines.push(line.to_string());
+        self.records.push(line.to_string());
         self
     }
 }

@@ -13,7 +13,8 @@ const LOOKED_AT: usize = 4096;
 /// times that do not parse.
 ///
 /// It is written as a code span of printable characters except backtick, backslash and `|`, with single spaces inside; any other
-/// character is shown as `\u{…}`. An absolute path keeps only its last part. More than 128 characters are cut with `…`. The
+/// character is shown as `\u{…}`, and so is a `]` before a colon, because a marker would become the definition of a link there,
+/// which Markdown reads before code spans. An absolute path keeps only its last part. More than 128 characters are cut with `…`. The
 /// empty value is written as the bare words `(empty)`.
 #[derive(Clone, Copy, Debug)]
 pub struct SafeValue<'a>(Raw<'a>);
@@ -53,10 +54,10 @@ impl<'a> SafeValue<'a> {
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
             let start = span.len();
-            let bare = if c == ' ' {
-                before != ' ' && (chars.peek().is_some() || !whole)
-            } else {
-                is_printable(c)
+            let bare = match c {
+                ' ' => before != ' ' && (chars.peek().is_some() || !whole),
+                ']' => chars.peek() != Some(&':'),
+                _ => is_printable(c),
             };
             if bare {
                 span.push(c);
@@ -161,6 +162,8 @@ mod tests {
                 4,
             ),
             ("at /home/ann/work", "`at …/work`", 0),
+            ("[1m]", "`[1m]`", 0),
+            ("a]: b", "`a\\u{5D}: b`", 1),
             ("日本 é", "`日本 é`", 0),
         ] {
             assert_eq!(span(SafeValue::of(value)), (shown.to_owned(), escaped, 0));

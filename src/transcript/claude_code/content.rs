@@ -1,7 +1,10 @@
 //! `message` and its content blocks, and counts of tokens.
 
-use super::{Form, Kind, Message, Reader, Scan, Text, Usage};
-use crate::transcript::thread::{Block, MediaKind};
+use super::fields::Message;
+use super::{Reader, Scan};
+use crate::transcript::json::Kind;
+use crate::transcript::text::{Form, Text};
+use crate::transcript::thread::{Block, MediaKind, Usage};
 
 /// The fields of one content block, whatever its type.
 #[derive(Default)]

@@ -44,7 +44,7 @@ pub(super) fn of_prompt(
     };
     let head = head(bytes, text);
     let starts = |tags: &[&str]| tags.iter().any(|tag| head.starts_with(tag.as_bytes()));
-    if starts(&["<task-notification>"]) {
+    if is_notification(&head) {
         (TurnKind::Notification, None)
     } else if starts(&["<teammate-message "]) {
         (TurnKind::Peer, teammate(bytes, text))
@@ -67,26 +67,47 @@ pub(super) fn of_prompt(
     }
 }
 
-/// Every `<task-notification>` of a text. One text may hold several.
+/// Every notice of background work in a text. One text may hold several.
 pub(super) fn notifications(raw: Raw<'_>) -> Vec<Notification> {
-    const OPEN: &str = "<task-notification>";
-    let mut list = Vec::new();
-    if memmem::find(raw.bytes, OPEN.as_bytes()).is_none() {
-        return list;
+    if memmem::find(raw.bytes, TASK_ID).is_none() {
+        return Vec::new();
     }
     let text = raw.to_text();
-    for body in text.split(OPEN).skip(1) {
+    let starts: Vec<usize> = memmem::find_iter(text.as_bytes(), b"<task-")
+        .filter(|&at| is_notification(&text.as_bytes()[at..]))
+        .collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let bodies = starts
+        .iter()
+        .zip(ends)
+        .map(|(&start, end)| &text[start..end]);
+    let read = |body: &str| {
         // What the agent answered stands in `<result>`, last; a tag inside it is the agent's, not the harness's.
         let head = body.split("<result>").next().unwrap_or_default();
-        if let Some(task) = tag(head, "task-id") {
-            list.push(Notification {
-                task,
-                call: tag(head, "tool-use-id"),
-                status: tag(head, "status"),
-            });
-        }
-    }
-    list
+        let (call, status) = (tag(head, "tool-use-id"), tag(head, "status"));
+        Some(Notification {
+            task: tag(head, "task-id")?,
+            call,
+            status,
+        })
+    };
+    bodies.filter_map(read).collect()
+}
+
+const TASK_ID: &[u8] = b"<task-id>";
+
+/// Whether a text begins with a notice of background work: an element `<task-…>` whose first part is the task's ID. What
+/// the element is called beyond that decides nothing.
+fn is_notification(text: &[u8]) -> bool {
+    let Some(name) = text.strip_prefix(b"<task-") else {
+        return false;
+    };
+    let len = name
+        .iter()
+        .take_while(|b| b.is_ascii_lowercase() || **b == b'-')
+        .count();
+    let inside = name[len..].strip_prefix(b">").map(<[u8]>::trim_ascii_start);
+    inside.is_some_and(|inside| inside.starts_with(TASK_ID))
 }
 
 /// Types that stand for themselves and hold no turn.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// The value with each absolute path in it written as `…/` and its last part.
 ///
-/// A path begins with `/x/`, `~/`, `~x/`, `X:\`, `X:/` or `\\x\`, or is an address whose scheme is not `http` or `https`. It begins
+/// A path begins with `/x/`, `~/`, `~x/`, `X:\`, `X:/`, `\xx\` or `\\x\`, or is an address whose scheme is not `http` or `https`. It begins
 /// at the beginning of the value or after a character that does not make it the middle of a relative path, and ends at white
 /// space, a quote or an angle bracket. `/x` alone is no path, because a slash command looks the same.
 pub fn shorten(value: &str) -> Cow<'_, str> {
@@ -66,7 +66,11 @@ impl<'a> Token<'a> {
         let (word, after) = whole.split_at(letters);
         let is_path = match whole.chars().next() {
             Some('/') => whole.trim_start_matches('/').contains('/'),
-            Some('\\') => whole.starts_with("\\\\") && whole[2..].contains('\\'),
+            Some('\\') => {
+                // After a single backslash one letter is more likely a pattern's class than a folder.
+                let first = whole.trim_start_matches('\\').find('\\').unwrap_or(0);
+                first > usize::from(!whole.starts_with("\\\\"))
+            }
             Some('~') => whole.contains('/'),
             _ if after.starts_with("://") => {
                 if word.eq_ignore_ascii_case("http") || word.eq_ignore_ascii_case("https") {
@@ -115,6 +119,7 @@ mod tests {
             (r"c:/Users/Ann", "…/Ann"),
             (r"C:\\Users\\Ann", "…/Ann"),
             (r"\\host\share\x", "…/x"),
+            (r"\temp\readonly\x", "…/x"),
             ("file:///home/ann/x", "…/x"),
             ("file:/home/ann/x", "file:…/x"),
             ("git@host:/srv/ann/x", "git@host:…/x"),
@@ -140,6 +145,7 @@ mod tests {
             "and/or",
             "1/2/3",
             r"a\b\c",
+            r"\d\w+",
             "mcp__x/y/z",
             "9:30 / 10:15",
         ] {
