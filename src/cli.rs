@@ -1,7 +1,7 @@
 //! The commands, one file each: [`Cli`] is what a command line says, [`run`] does it.
 //!
 //! A command is a `clap::Args` type and a function `run` that takes it. Results go to standard output through
-//! [`output`], everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
+//! `output`, everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
 
 mod cat;
 mod demo;
@@ -56,8 +56,9 @@ pub struct Common {
     /// Say more on standard error; twice for everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Colour the output: by default on a terminal, unless `NO_COLOR` is set
+    /// Whether the output is coloured.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(help = "Colour the output: by default on a terminal, unless NO_COLOR is set")]
     pub color: ColorChoice,
 }
 

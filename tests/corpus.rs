@@ -1,5 +1,5 @@
 //! The whole program on real sessions: what a mount shows is what `export` writes, tools read it right, and the figures are
-//! those of an independent count. The corpus lies beside the repository.
+//! those of an independent count. The corpus lies beside the repository; `SESSIONFS_CORPUS` can name another folder of sessions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -91,7 +91,13 @@ fn the_mount_is_the_export_whatever_reads_it() {
 fn an_artefact_made_twice_is_the_same() {
     let home = Home::new();
     for id in ids(&home) {
-        for name in ["artefact.md", "artefact.full.md", "telemetry.json"] {
+        for name in [
+            "artefact.md",
+            "artefact.full.md",
+            "artefact.spine.md",
+            "artefact.spine.md",
+            "telemetry.json",
+        ] {
             assert_eq!(cat(&home, &id, name), cat(&home, &id, name), "{id}/{name}");
         }
     }
@@ -190,7 +196,7 @@ fn ids(home: &Home) -> Vec<String> {
         .iter()
         .map(|row| row["id"].as_str().unwrap().to_owned())
         .collect();
-    assert!(ids.len() >= 12, "{ids:?}");
+    assert!(!ids.is_empty(), "the corpus holds no session");
     ids.sort();
     ids
 }

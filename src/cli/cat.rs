@@ -11,7 +11,7 @@ use std::path::{Component, Path};
 const EXAMPLES: &str = "\
 Examples:
   sessionfs cat 7a11                                  artefact.md, the whole session
-  sessionfs cat 7a11/artefact.full.md | less          the same, nothing cut
+  sessionfs cat 7a11/artefact.spine.md                prompts, answers and tool names
   sessionfs cat 7a11/telemetry.json | jq .tokens
   sessionfs cat 7a11/turns/000001-user.md --source ./sessionfs-demo";
 

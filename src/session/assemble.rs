@@ -24,6 +24,8 @@ pub(super) struct Draft {
     pub id: String,
     /// Index into the session's sources of the file that names it.
     pub source: u32,
+    /// The workflow's run that it is part of.
+    pub run: Option<String>,
     /// Earlier files of the same agent.
     pub generations: Vec<u32>,
     /// Its own lines, each once.
@@ -135,6 +137,7 @@ fn merge_main(
         part: Part::Main,
         id: "main".to_owned(),
         source,
+        run: None,
         generations: Vec::new(),
         lines,
         usage_lines_seen,
@@ -186,6 +189,7 @@ fn merge_agents(
             part: Part::Agent,
             id,
             source: file.source,
+            run: file.run,
             generations: Vec::new(),
             lines,
             usage_lines_seen,
@@ -313,6 +317,7 @@ fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
                 part,
                 id,
                 source,
+                run: None,
                 generations,
                 lines,
                 usage_lines_seen: 0,

@@ -1,6 +1,6 @@
 //! What a thread is made of, in words that no harness owns: lines, blocks, turns, responses.
 //!
-//! A reader of one harness fills [`Line`]s; [`super::group`] makes turns of those that belong to one thread. `spec/turns.md`
+//! A reader of one harness fills [`super::line::Line`]s; [`super::group`] makes turns of those that belong to one thread. `spec/turns.md`
 //! is the source of the kinds.
 
 use super::text::Text;

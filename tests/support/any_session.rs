@@ -3,8 +3,9 @@
 use crate::values::{Recipe, display};
 use jiff::Timestamp;
 use sessionfs::session::{
-    Agent, Completeness, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind, ModelCount, Role,
-    Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread, ToolCount, Totals,
+    Agent, Completeness, Copied, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind,
+    ModelCount, Role, Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread, ToolCount,
+    Totals,
 };
 use sessionfs::transcript::text::Form;
 use sessionfs::transcript::{
@@ -510,6 +511,10 @@ impl Maker<'_> {
             sources: (0..3).map(|_| self.string()).collect(),
             threads,
             totals: self.totals(),
+            copied: self.maybe_string().map(|id| Copied {
+                sessions: vec![id],
+                ..Copied::default()
+            }),
             agent_types: by_type(self.keys()),
             span: Span::default(),
             completeness,
