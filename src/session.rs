@@ -285,7 +285,7 @@ pub struct Span {
     pub started: Option<Timestamp>,
     /// Latest time stamped on a line.
     pub ended: Option<Timestamp>,
-    /// Sum of the gaps between stamped lines in file order, each capped at 300 seconds and a backward step counting nothing, in milliseconds.
+    /// Active time in milliseconds: what each stamped line, in file order, adds to the latest time before it, at most 300 seconds.
     pub active_ms: u64,
 }
 
