@@ -6,6 +6,7 @@
 mod about;
 mod account;
 mod assemble;
+mod attribution;
 mod copied;
 mod gaps;
 mod link;
@@ -19,6 +20,7 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use about::{last_part, title};
+pub use attribution::{Attribution, Candidates, EntryIndex, Why};
 pub use open::open;
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.

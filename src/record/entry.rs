@@ -16,7 +16,7 @@ pub struct Entry {
     /// What the file's name says; none where it is not an entry's name.
     pub name: Option<EntryName>,
     /// When, by its own word, else by its name.
-    pub at: Option<Timestamp>,
+    pub at: Timestamp,
     /// What it is.
     pub kind: Kind,
     /// All that it says.
@@ -126,7 +126,10 @@ impl Entry {
         let Some(kind) = word("kind") else {
             return Err("it says no kind".into());
         };
-        let said = word("at").and_then(|at| at.parse().ok());
+        let at = word("at").and_then(|at| at.parse().ok());
+        let Some(at) = at.or(name.as_ref().map(EntryName::at)) else {
+            return Err("neither it nor its name says a time".into());
+        };
         let kind = match kind.as_str() {
             "start" => Kind::Start,
             "chain" => Kind::Chain,
@@ -135,7 +138,7 @@ impl Entry {
         };
         Ok(Self {
             file: file.to_owned(),
-            at: said.or(name.as_ref().map(EntryName::at)),
+            at,
             name,
             kind,
             object,
@@ -267,7 +270,7 @@ mod tests {
         assert!(matches!(&entry.kind, Kind::Other(kind) if kind == "later"));
         assert_eq!(entry.value("new").unwrap().bytes(), br#"{"a":[1]}"#);
         let at: Timestamp = "2026-11-30T20:40:29.123Z".parse().unwrap();
-        assert_eq!(entry.at, Some(at), "its own time is none; the name's is");
+        assert_eq!(entry.at, at, "its own time is none; the name's is");
     }
 
     #[test]

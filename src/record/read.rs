@@ -74,7 +74,7 @@ impl Entries {
     /// When coverage begins: the first start entry's time. It has no known end.
     pub fn coverage_from(&self) -> Option<Timestamp> {
         let starts = self.list.iter().filter(|e| matches!(e.kind, Kind::Start));
-        starts.filter_map(|entry| entry.at).min()
+        starts.map(|entry| entry.at).min()
     }
 
     /// The messages that the session received, with their places in [`Self::list`].
@@ -108,11 +108,10 @@ pub fn is_entry_file(name: &str) -> bool {
     Path::new(name).extension() == Some(OsStr::new("json"))
 }
 
-/// What entries are ordered by. A file whose name says no time stands where its own word puts it, else last.
-fn key(entry: &Entry) -> (bool, Option<Timestamp>, Option<&EntryName>, &str) {
+/// What entries are ordered by. A file whose name says no time stands where its own word puts it.
+fn key(entry: &Entry) -> (Timestamp, Option<&EntryName>, &str) {
     let name = entry.name.as_ref();
-    let at = name.map(EntryName::at).or(entry.at);
-    (at.is_none(), at, name, &entry.file)
+    (name.map_or(entry.at, EntryName::at), name, &entry.file)
 }
 
 #[cfg(test)]

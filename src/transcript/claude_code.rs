@@ -6,6 +6,7 @@
 mod content;
 mod fields;
 mod kinds;
+mod wrapper;
 
 use std::collections::HashSet;
 
@@ -14,6 +15,8 @@ use super::line::{Aside, Fact, FileLines, Line, ResponseLine, Title, What};
 use super::lines::{Reading, Record, records};
 use super::text::{Raw, Text};
 use super::thread::{Block, Origin, Stamp, TurnKind};
+
+pub use wrapper::unwrapped;
 
 use fields::{Compaction, Fields, StructuredResult};
 
