@@ -12,6 +12,7 @@ use super::account::{Accounts, account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
 use super::link::{Linked, link};
 use super::read::{Files, read};
+use super::stored::{Taken, take_in};
 use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
     Totals,
@@ -42,7 +43,7 @@ pub fn open(session: &SessionFiles) -> Session {
     for draft in &drafts {
         note_lines(&draft.lines, &buffers, &mut completeness);
     }
-    let grouped: Vec<Grouped> = drafts
+    let mut grouped: Vec<Grouped> = drafts
         .iter_mut()
         .map(|draft| {
             group(
@@ -66,8 +67,13 @@ pub fn open(session: &SessionFiles) -> Session {
         };
     }
     note_gaps(&linked, &accounts, &mut completeness);
-    completeness.stored_results_missing =
-        stored_results_missing(&grouped, &buffers, &files.tool_results);
+    let Taken { missing, ambiguous } = take_in(&mut grouped, &buffers, &files.stored);
+    completeness.stored_results_missing = missing;
+    if ambiguous > 0 {
+        completeness.notes.push(format!(
+            "{ambiguous} stored tool result(s) are not taken in: several files have the name that the line gives"
+        ));
+    }
 
     let order = document_order(&drafts, &spans, &linked);
     let mut place = vec![0; drafts.len()];
@@ -98,7 +104,7 @@ pub fn open(session: &SessionFiles) -> Session {
         ));
     }
     place_markers(&mut threads);
-    finish(
+    let whole = finish(
         session,
         about,
         buffers,
@@ -106,7 +112,11 @@ pub fn open(session: &SessionFiles) -> Session {
         threads,
         completeness,
         accounts.saturated,
-    )
+    );
+    Session {
+        stored: files.stored,
+        ..whole
+    }
 }
 
 /// What the files say of the session as a whole.
@@ -285,47 +295,6 @@ fn note_gaps(linked: &Linked, accounts: &Accounts, completeness: &mut Completene
                 .to_owned(),
         );
     }
-}
-
-/// Names of stored tool results that a result's text refers to and that do not lie in the session's folder.
-fn stored_results_missing(threads: &[Grouped], buffers: &Buffers, there: &[String]) -> u64 {
-    const TAG: &[u8] = b"<persisted-output>";
-    const FOLDER: &str = "tool-results";
-    let there: HashSet<&str> = there.iter().map(String::as_str).collect();
-    let results = threads
-        .iter()
-        .flat_map(|g| &g.turns)
-        .flat_map(|t| &t.blocks)
-        .filter_map(|block| match block {
-            Block::ToolResult { content, .. } => Some(content),
-            _ => None,
-        });
-    let mut missing = HashSet::new();
-    for text in results.flatten().filter_map(|block| {
-        if let Block::Text(text) = block {
-            Some(*text)
-        } else {
-            None
-        }
-    }) {
-        let raw = buffers.raw(text);
-        if !raw.bytes.starts_with(TAG) {
-            continue;
-        }
-        let text = raw.to_text();
-        let Some((_, name)) = text.split_once(FOLDER) else {
-            continue;
-        };
-        let name: String = name[1.min(name.len())..]
-            .chars()
-            .take_while(|c| !c.is_whitespace() && *c != '<')
-            .collect();
-        let base = last_part(&name).unwrap_or_default().to_owned();
-        if !there.contains(base.as_str()) {
-            missing.insert(base);
-        }
-    }
-    missing.len() as u64
 }
 
 /// The order in which threads may own a response: the main thread, the normal agents by start, the service threads.
@@ -517,6 +486,7 @@ fn finish(
         project: about.project,
         title: about.title,
         buffers,
+        stored: Vec::new(),
         sources,
         threads,
         totals,

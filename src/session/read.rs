@@ -10,7 +10,8 @@ use crate::transcript::claude_code;
 use crate::transcript::line::FileLines;
 use crate::transcript::text::Buffers;
 
-use super::SourceUnused;
+use super::objects::Stored;
+use super::{SourceUnused, stored};
 
 /// Everything that the files of a session hold, before anything is put together.
 #[derive(Debug, Default)]
@@ -23,8 +24,8 @@ pub(super) struct Files {
     pub threads: Vec<ThreadFile>,
     /// What the sidecars say, by agent ID.
     pub sidecars: HashMap<String, Sidecar>,
-    /// Base names of the stored tool results.
-    pub tool_results: Vec<String>,
+    /// The stored tool results.
+    pub stored: Vec<Stored>,
     /// Files that nothing was made of.
     pub unused: Vec<SourceUnused>,
     /// Whether a main thread's file is there but could not be read.
@@ -57,6 +58,7 @@ const LARGEST_SIDECAR: u64 = 1 << 20;
 pub(super) fn read(session: &SessionFiles) -> Files {
     let mut files = Files::default();
     let mut wanted: Vec<&SourceFile> = Vec::new();
+    let mut results: Vec<&SourceFile> = Vec::new();
     for (base, why) in &session.unused {
         files.unused.push(SourceUnused {
             source: base.clone(),
@@ -71,7 +73,7 @@ pub(super) fn read(session: &SessionFiles) -> Files {
         match &file.role {
             FileRole::Main | FileRole::Agent(_) => wanted.push(file),
             FileRole::Sidecar(agent) => read_sidecar(&mut files, agent, file),
-            FileRole::ToolResult => files.tool_results.push(file.base_name()),
+            FileRole::ToolResult => results.push(file),
             FileRole::Workflow => {}
             FileRole::Other => unused(
                 &mut files,
@@ -120,6 +122,9 @@ pub(super) fn read(session: &SessionFiles) -> Files {
             }
         }
     }
+    files.stored = stored::read(&results, &mut buffers, |file, why| {
+        unused(&mut files, file, why);
+    });
     files.buffers = Buffers::new(buffers);
     files
 }
