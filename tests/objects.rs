@@ -16,24 +16,22 @@ const PICTURE: &str = "YSBwaWN0dXJl";
 
 fn short(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let hex = |number: u64| format!("{number:016x}");
+    hex(u64::from_be_bytes(digest[..8].try_into().unwrap()))
 }
 
 fn line(value: &Value) -> String {
     format!("{value}\n")
 }
 
-fn user(uuid: &str, second: u32, content: Value) -> String {
+fn user(uuid: &str, second: u32, content: &Value) -> String {
     line(&json!({
         "type": "user", "uuid": uuid, "timestamp": time(second),
         "message": {"role": "user", "content": content},
     }))
 }
 
-fn call(uuid: &str, second: u32, id: &str, name: &str, input: Value) -> String {
+fn call(uuid: &str, second: u32, id: &str, name: &str, input: &Value) -> String {
     line(&json!({
         "type": "assistant", "uuid": uuid, "timestamp": time(second),
         "message": {"id": format!("m-{uuid}"), "model": "x-1", "stop_reason": "tool_use",
@@ -41,11 +39,11 @@ fn call(uuid: &str, second: u32, id: &str, name: &str, input: Value) -> String {
     }))
 }
 
-fn result(uuid: &str, second: u32, id: &str, content: Value) -> String {
+fn result(uuid: &str, second: u32, id: &str, content: &Value) -> String {
     user(
         uuid,
         second,
-        json!([{"type": "tool_result", "tool_use_id": id, "content": content}]),
+        &json!([{"type": "tool_result", "tool_use_id": id, "content": content}]),
     )
 }
 
@@ -86,8 +84,8 @@ fn pictures_and_documents_lie_decoded_under_the_names_that_documents_print() {
     let text = json!({"type": "document", "title": "notes", "source": {"type": "text", "media_type": "text/plain", "data": "line\nline"}});
     let broken = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "!!"}});
     let main = [
-        user("p1", 10, json!([picture, text, broken])),
-        result("r9", 11, "tu9", json!([picture])),
+        user("p1", 10, &json!([picture, text, broken])),
+        result("r9", 11, "tu9", &json!([picture])),
     ];
     world.append(&format!("{S}.jsonl"), &main.concat());
     let agent = json!({"type": "user", "uuid": "b2", "isSidechain": true, "sessionId": S, "timestamp": time(12),
@@ -133,7 +131,7 @@ fn an_open_object_reads_on_when_its_session_is_gone() {
     world.session(S);
     world.write(&format!("{S}/tool-results/b0t2jayn4.txt"), "the output");
     let name = format!("b0t2jayn4.txt-{}", short(b"the output"));
-    assert_eq!(objects(&world), [name.clone()]);
+    assert_eq!(objects(&world), std::slice::from_ref(&name));
     let path = format!("objects/{name}");
     let at = place(&format!("sessions/{S}/{path}"));
     let (before, content) = open(&world.tree, &at).unwrap();
@@ -169,7 +167,7 @@ fn a_stored_result_is_the_results_text_and_no_path_is_followed() {
             "r1x",
             10,
             "t1",
-            json!(reference(
+            &json!(reference(
                 "/home/u/.claude/projects/p/s/tool-results/b0t2jayn4.txt"
             )),
         ),
@@ -177,27 +175,27 @@ fn a_stored_result_is_the_results_text_and_no_path_is_followed() {
             "r2x",
             11,
             "t2",
-            json!([{"type": "text", "text": reference(windows)}]),
+            &json!([{"type": "text", "text": reference(windows)}]),
         ),
         result(
             "r3x",
             12,
             "t3",
-            json!(reference("/x/tool-results/pdf-1/page-01.jpg")),
+            &json!(reference("/x/tool-results/pdf-1/page-01.jpg")),
         ),
         // None of these may be followed: out of the folder, absolute, of another name.
         result(
             "r4x",
             13,
             "t4",
-            json!(reference("/x/tool-results/../../secret.txt")),
+            &json!(reference("/x/tool-results/../../secret.txt")),
         ),
-        result("r5x", 14, "t5", json!(reference(&secret))),
+        result("r5x", 14, "t5", &json!(reference(&secret))),
         result(
             "r6x",
             15,
             "t6",
-            json!(reference("/x/tool-results/gone.txt")),
+            &json!(reference("/x/tool-results/gone.txt")),
         ),
     ];
     world.append(&format!("{S}.jsonl"), &lines.concat());
@@ -250,7 +248,7 @@ fn turns_are_one_json_object_a_line_in_the_published_shape() {
     let input = json!({"command": "printf '\u{1b}[2J'", "deep": [1, {"a": null}], "n": 1.5});
     world.append(
         &format!("{S}.jsonl"),
-        &call("c1", 20, "tu2", "Bash", input.clone()),
+        &call("c1", 20, "tu2", "Bash", &input),
     );
     let odd = r#"{"type":"user","uuid":"o1","timestamp":"never","message":{"role":"user","content":"esc \u001b bidi \u202e cut \ud83d\r\nend"}}"#;
     world.append(&format!("{S}.jsonl"), &format!("{odd}\n"));

@@ -8,9 +8,8 @@ use common::world::{S, T, World, agent_prompt, is_not_found, place, prompt, read
 use nix::sys::stat::Mode;
 use sessionfs::store::{Source, Store};
 use sessionfs::tree::export::{ExportError, export, open};
-use sessionfs::tree::{Content, NodeKind, Options, Place, Tree, TreeError, View};
+use sessionfs::tree::{NodeKind, Options, Place, Tree, TreeError, View};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,0 +1,97 @@
+//! What is not known of a session, counted where it is met.
+
+use crate::transcript::line::{Aside, Line, What};
+use crate::transcript::text::Buffers;
+use crate::transcript::thread::Stamp;
+
+use super::account::Accounts;
+use super::link::Linked;
+use super::read::Files;
+use super::stored::Taken;
+use super::{Agent, Completeness};
+
+pub(super) fn note_files(files: &Files, completeness: &mut Completeness) {
+    completeness.sources_unused.clone_from(&files.unused);
+    let mut duplicate_keys = 0;
+    for file in &files.threads {
+        let lines = &file.lines;
+        completeness
+            .lines_unparseable
+            .extend(lines.found.damage.iter().cloned());
+        completeness.incomplete_tail_bytes += lines.found.tail_bytes;
+        completeness.counts_not_numbers += lines.counts_not_numbers;
+        duplicate_keys += lines.duplicate_keys;
+    }
+    if duplicate_keys > 0 {
+        completeness.notes.push(format!(
+            "{duplicate_keys} key(s) stood twice in one record; the first one holds"
+        ));
+    }
+}
+
+/// What the lines of one thread, each counted once, hold beside turns.
+pub(super) fn note_lines(lines: &[Line], buffers: &Buffers, completeness: &mut Completeness) {
+    for line in lines {
+        match &line.what {
+            What::Aside(Aside {
+                family,
+                kind,
+                known,
+            }) => {
+                let kind =
+                    kind.map_or_else(|| "(none)".to_owned(), |kind| buffers.raw(kind).to_text());
+                let map = if *known {
+                    &mut completeness.line_types_not_shown
+                } else {
+                    &mut completeness.line_types_unknown
+                };
+                *map.entry(format!("{family}{kind}")).or_default() += 1;
+            }
+            What::Turn { .. } | What::Response(_) => {
+                completeness.timestamps_missing += u64::from(!matches!(line.at, Stamp::At(_)));
+            }
+            What::Compaction { .. } => {}
+        }
+    }
+}
+
+pub(super) fn note_gaps(linked: &Linked, accounts: &Accounts, completeness: &mut Completeness) {
+    let agents = || linked.agents.values();
+    completeness.agents_unattributed =
+        agents().filter(|agent| agent.depth.is_none()).count() as u64;
+    let unjoined =
+        |agent: &&Agent| agent.depth.is_some() && agent.runs.iter().any(|run| run.joined.is_none());
+    completeness.agents_without_join = agents().filter(unjoined).count() as u64;
+    completeness.parents_absent = linked.parents_absent;
+    completeness.spawns_without_transcript = linked.spawns_without_transcript;
+    completeness.evidence_conflicts = linked.evidence_conflicts;
+    completeness.usage_without_message_id = accounts.usage_without_message_id;
+    completeness.responses_with_differing_usage = accounts.responses_with_differing_usage;
+    completeness.responses_without_stop_reason = accounts.responses_without_stop_reason;
+    completeness.tool_calls_without_result = accounts.tool_calls_without_result;
+    completeness.tool_results_without_call = accounts.tool_results_without_call;
+    let notes = &mut completeness.notes;
+    if accounts.responses_without_stop_reason > 0 {
+        let n = accounts.responses_without_stop_reason;
+        notes.push(format!(
+            "output of {n} response(s) is a lower bound: no line of theirs has a stop reason"
+        ));
+    }
+    if accounts.usage_without_message_id > 0 {
+        let n = accounts.usage_without_message_id;
+        notes.push(format!(
+            "{n} response(s) have no message ID: totals are an upper bound by that much"
+        ));
+    }
+}
+
+/// References to stored tool results that led to no file, or to several.
+pub(super) fn note_stored(taken: Taken, completeness: &mut Completeness) {
+    completeness.stored_results_missing = taken.missing;
+    if taken.ambiguous > 0 {
+        completeness.notes.push(format!(
+            "{} stored tool result(s) are not taken in: several files have the name that the line gives",
+            taken.ambiguous
+        ));
+    }
+}
