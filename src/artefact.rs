@@ -8,6 +8,7 @@ pub mod contain;
 mod guide;
 mod head;
 mod input;
+mod messages;
 mod names;
 mod spine;
 mod thread;
@@ -15,6 +16,7 @@ mod thread;
 use crate::session::{MainThread, Role, Session, ThreadIndex, TurnIndex};
 pub use crate::transcript::display::Shown;
 use contain::Page;
+pub use messages::messages;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -85,6 +87,8 @@ enum Step {
     Unattributed(u64),
     /// The heading over service threads, and their number.
     Service(u64),
+    /// What the record of messages says.
+    Messages,
 }
 
 fn plan(session: &Session) -> Vec<Step> {
@@ -111,6 +115,9 @@ fn plan(session: &Session) -> Vec<Step> {
     if !service.is_empty() {
         steps.push(Step::Service(service.len() as u64));
         steps.extend(service);
+    }
+    if !session.entries.is_empty() {
+        steps.push(Step::Messages);
     }
     steps
 }
@@ -163,6 +170,7 @@ enum Piece {
         turns: Range<TurnIndex>,
     },
     Words(fn(&Session, u64, &mut Page), u64),
+    Messages,
 }
 
 impl Step {
@@ -183,6 +191,7 @@ impl Step {
             Self::NoMainThread => vec![Piece::Words(no_main_thread, 0)],
             Self::Unattributed(count) => vec![Piece::Words(unattributed, count)],
             Self::Service(count) => vec![Piece::Words(service, count)],
+            Self::Messages => vec![Piece::Messages],
         }
     }
 }
@@ -200,6 +209,11 @@ impl Piece {
                 words(session, *count, &mut part.page);
                 part
             }
+            Self::Messages => {
+                let mut part = Part::default();
+                messages::section(session, style, &mut part.page);
+                part
+            }
         }
     }
 }
@@ -208,6 +222,9 @@ fn no_main_thread(session: &Session, _: u64, page: &mut Page) {
     page.heading(2, "Main thread");
     page.paragraph(match session.completeness.main_thread {
         MainThread::Unreadable => "Its file could not be read.",
+        MainThread::Missing | MainThread::Present if session.threads.is_empty() => {
+            "It is not there: this session is known only by its record of messages."
+        }
         MainThread::Missing | MainThread::Present => {
             "It is not there: the session's other threads are all that is stored."
         }

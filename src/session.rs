@@ -17,6 +17,7 @@ mod rewind;
 mod sidecar;
 mod stored;
 
+use crate::record::Entries;
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +55,10 @@ pub struct Session {
     pub agent_types: BTreeMap<String, u64>,
     /// First to last stamped line over all threads; active time is the main thread's.
     pub span: Span,
+    /// The record of messages between sessions, as far as this session kept one.
+    pub entries: Entries,
+    /// What that record says of each `user` turn of the main thread.
+    pub attributions: BTreeMap<TurnIndex, Attribution>,
     /// What is not known.
     pub completeness: Completeness,
 }
@@ -406,6 +411,8 @@ pub struct Completeness {
     pub stored_results_missing: u64,
     /// Files of the session that nothing was made of.
     pub sources_unused: Vec<SourceUnused>,
+    /// Entries of the record of messages that cannot be read.
+    pub record_entries_damaged: u64,
     /// What else a reader must know, in our words.
     pub notes: Vec<String>,
 }
@@ -431,6 +438,7 @@ impl Completeness {
                 self.tool_calls_without_result,
                 self.tool_results_without_call,
                 self.stored_results_missing,
+                self.record_entries_damaged,
             ]
             .iter()
             .any(|&count| count > 0)

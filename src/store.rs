@@ -14,6 +14,7 @@ mod name;
 mod older;
 mod open;
 mod probe;
+mod record;
 mod source;
 mod walk;
 
@@ -50,6 +51,8 @@ pub enum FileRole {
     ToolResult,
     /// A workflow's journal or run record.
     Workflow,
+    /// An entry of the record of messages.
+    Entry,
     /// Anything else that lies in the session's folder.
     Other,
 }
@@ -138,6 +141,8 @@ pub struct SessionFiles {
     pub id: String,
     /// One a project folder, in the order of the sources and of the folders' names.
     pub fragments: Vec<Fragment>,
+    /// The entries of its record of messages, sorted by name. Their names are file names.
+    pub record: Vec<SourceFile>,
     /// Files that could not be used, with why: base name and reason.
     pub unused: Vec<(String, String)>,
     /// Sessions that this one may be a copy of, sorted by ID.
@@ -312,6 +317,7 @@ impl Store {
         let mut files = self.walk().session(id, located);
         files.older = self.beginnings.older(&index, id, located);
         let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
+            || !files.record.is_empty()
             || located.directories().any(|path| path.is_dir());
         is_there.then_some(files)
     }

@@ -5,6 +5,7 @@
 
 mod form;
 
+use crate::record::{Entries, Kind, Outcome, Side};
 use crate::session::{self, Role, Session, Thread, ThreadIndex, Totals};
 use crate::transcript::Stamp;
 use crate::transcript::display::Shown;
@@ -51,10 +52,53 @@ pub fn whole(session: &Session, shown: &Shown) -> Vec<u8> {
         main,
         agents,
         service,
-        messages: Messages::default(),
+        messages: messages(&session.entries),
         log: None,
         completeness: completeness(session, shown),
     })
+}
+
+/// What the record of messages counts. Of several chain entries the last one speaks.
+fn messages(entries: &Entries) -> Messages {
+    let count = |wanted: &dyn Fn(&Side) -> bool| {
+        let sides = entries
+            .list
+            .iter()
+            .filter_map(|entry| Some(&entry.message()?.side));
+        sides.filter(|side| wanted(side)).count() as u64
+    };
+    let chain = entries
+        .list
+        .iter()
+        .rev()
+        .find(|entry| matches!(entry.kind, Kind::Chain));
+    let says = |key| Some(Safe::of(&chain?.value(key)?.to_text()));
+    Messages {
+        sent: count(&|side| matches!(side, Side::Sent { .. })),
+        not_queued: count(&|side| {
+            matches!(
+                side,
+                Side::Sent {
+                    is_queued: Some(false)
+                }
+            )
+        }),
+        received: count(&|side| matches!(side, Side::Received { .. })),
+        rejected: count(&|side| {
+            matches!(
+                side,
+                Side::Received {
+                    outcome: Outcome::Rejected
+                }
+            )
+        }),
+        damaged: entries.damaged.len() as u64,
+        coverage_from: entries
+            .coverage_from()
+            .and_then(|from| time(Stamp::At(from))),
+        parent: says("parent"),
+        part: says("part"),
+    }
 }
 
 /// The telemetry of one thread, an agent's or a service thread's: its entry in the session's, with the completeness keys; `shown` is
@@ -230,7 +274,7 @@ fn completeness(session: &Session, shown: &Shown) -> Completeness {
                 why: Safe::of(&unused.why),
             })
             .collect(),
-        record_entries_damaged: 0,
+        record_entries_damaged: known.record_entries_damaged,
         log_problem: None,
         notes: safe(&known.notes),
     }

@@ -6,7 +6,7 @@
 mod json;
 
 use crate::session::objects::Media;
-use crate::session::{MarkerKind, Session, ThreadIndex};
+use crate::session::{Attribution, Candidates, MarkerKind, Role, Session, ThreadIndex, TurnIndex};
 use crate::transcript::{Block, Text, Turn};
 use json::Line;
 use rayon::prelude::*;
@@ -20,6 +20,7 @@ pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
     let Some(thread) = session.threads.get(thread) else {
         return Vec::new();
     };
+    let is_main = matches!(thread.role, Role::Main);
     let mut markers = vec![Vec::new(); thread.turns.len()];
     for marker in &thread.markers {
         if let Some(at) = marker.turn.and_then(|turn| markers.get_mut(turn)) {
@@ -32,7 +33,7 @@ pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
         let mut out = Vec::new();
         for (i, turn) in (first..).zip(turns) {
             let mut line = Line::new(&session.buffers, &mut out);
-            write(session, turn, i, &markers[i], &mut line);
+            write(session, turn, i, is_main, &markers[i], &mut line);
             out.push(b'\n');
         }
         Arc::new(out)
@@ -40,7 +41,58 @@ pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
     parts.collect()
 }
 
-fn write(session: &Session, turn: &Turn, i: usize, markers: &[&MarkerKind], line: &mut Line<'_>) {
+/// What the record of messages says of a turn of the main thread; null where it says nothing.
+fn attribution(session: &Session, turn: Option<TurnIndex>, line: &mut Line<'_>) {
+    let Some(attribution) = turn.and_then(|turn| session.attributions.get(&turn)) else {
+        return line.null("attribution");
+    };
+    let none = Candidates::default();
+    let (entries, candidates, why) = match attribution {
+        Attribution::Peer(entry) => (std::slice::from_ref(entry), &none, None),
+        Attribution::Ambiguous(candidates) => (&*candidates.entries, candidates, None),
+        Attribution::NothingRecorded => {
+            let no_evidence = "this is no evidence that the person wrote it";
+            (&[][..], &none, Some(no_evidence))
+        }
+        Attribution::Unknown(why) => (&[][..], &none, Some(why.words())),
+    };
+    line.key("attribution");
+    line.open(b'{');
+    line.word("is", attribution.name());
+    line.key("entries");
+    line.open(b'[');
+    for entry in entries
+        .iter()
+        .filter_map(|&entry| session.entries.list.get(entry))
+    {
+        let peer = entry.message().map(|message| &message.peer);
+        line.open(b'{');
+        line.word("file", &entry.file);
+        line.word_or_null("as", peer.and_then(|peer| peer.named.as_deref()));
+        line.word_or_null(
+            "session_id",
+            peer.and_then(|peer| peer.session_id.as_deref()),
+        );
+        line.close(b'}');
+    }
+    line.close(b']');
+    line.key("turns");
+    line.open(b'[');
+    line.numbers(candidates.turns.iter().map(|&turn| turn as u64 + 1));
+    line.close(b']');
+    line.number("more", candidates.more);
+    line.word_or_null("why", why);
+    line.close(b'}');
+}
+
+fn write(
+    session: &Session,
+    turn: &Turn,
+    i: usize,
+    is_main: bool,
+    markers: &[&MarkerKind],
+    line: &mut Line<'_>,
+) {
     line.open(b'{');
     line.number("turn", i as u64 + 1);
     line.word("kind", turn.kind.name());
@@ -68,7 +120,7 @@ fn write(session: &Session, turn: &Turn, i: usize, markers: &[&MarkerKind], line
         line.close(b'}');
     }
     line.close(b']');
-    line.null("attribution");
+    attribution(session, is_main.then_some(i), line);
     line.key("source");
     line.open(b'{');
     let source = session.sources.get(turn.source as usize);

@@ -46,12 +46,14 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
         page.item("The title `# Session` and the headings `## How to read this document` and `## Completeness`, each with a list of facts.");
         page.item("The heading `## Timeline` with one table of all sub-agents: which turns of its parent spawned each and got its result.");
         page.item("The headings `## Main thread`, `## Agent` (one a sub-agent), `## Unattributed sub-agents` (no stored spawn leads to those that follow it), `## Service threads` and `## Service thread` (work of the harness itself), each with a list of what is known of the thread.");
+        page.item("Where the session kept a record of messages, the heading `## Messages between sessions` with `### What this record cannot say`, `### Refusals`, `### Damaged entries` and one `### Entry` an entry, in order.");
     }
     for structure in [
         "The heading `### Turn` of each turn: its number in the thread, its kind, its time, and the model that answered.",
         "The kinds of turns: `user` typed by the person, `task` given to an agent by its spawner, `peer` from another session or team member, `assistant` one response of the model, `tool-result`, `command`, `notification`, `summary` of a compaction, `injected` by the harness, `interruption`, `error`, `object`.",
         "Under a turn's heading, a line `Origin as the transcript records it:` where it records one.",
-        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Stored result`, `Other block`, `Notes`; and the lines `Picture` and `Document`.",
+        "Under the heading of a `user` turn of the main thread, a line `Attribution by the record of messages:` says what the record of messages between sessions proves of it: `peer`, `ambiguous`, `nothing recorded` or `unknown`.",
+        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Stored result`, `Other block`, `Notes`, in the record of messages also `Peer as the host gave it`, `Envelope`, `Reason`, `Brief`, `Further fields`; and the lines `Picture` and `Document`.",
         "The markers, each a quote at the end of its turn: `[SPAWNED …]`, `[JOINED …]`, `[COMPACTED …]`, `[REWOUND …]`.",
     ] {
         page.item(structure);
@@ -143,6 +145,10 @@ pub(super) fn completeness(session: &Session, shown: &Shown, page: &mut Page) {
     count(
         "stored tool results that are named and not there",
         known.stored_results_missing,
+    );
+    count(
+        "damaged entries of the record of messages (each may have been any message)",
+        known.record_entries_damaged,
     );
     count("blocks cut or left out", shown.blocks_cut);
     count("bytes not shown", shown.bytes_cut);

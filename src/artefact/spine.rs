@@ -1,6 +1,7 @@
 //! The reduced artefact: prompts, answers, tool names and markers, and a counted note for each gap.
 
 use super::contain::{List, Or, Page, SafeValue};
+use super::messages::attribution;
 use super::thread::{Markers, Part, heading, opening};
 use crate::session::{Session, ThreadIndex, TurnIndex};
 use crate::transcript::display;
@@ -23,7 +24,9 @@ pub(super) fn turns(session: &Session, index: ThreadIndex) -> Part {
         if is_kept || !markers.at(Some(number)).is_empty() {
             end(&mut gap, section, &mut part);
             section = Some((number, part.page.len()));
-            show(session, turn, number, &mut part.page, &mut gap);
+            heading(session, turn, number, &mut part.page);
+            attribution(session, index, number, &mut part.page);
+            show(session, turn, &mut part.page, &mut gap);
             markers.write(Some(number), &mut part.page);
         } else {
             *gap.turns.entry(turn.kind.name()).or_default() += 1;
@@ -57,8 +60,7 @@ impl Kept {
     }
 }
 
-fn show(session: &Session, turn: &Turn, number: TurnIndex, page: &mut Page, gap: &mut Gap) {
-    heading(session, turn, number, page);
+fn show(session: &Session, turn: &Turn, page: &mut Page, gap: &mut Gap) {
     for block in &turn.blocks {
         match (Kept::of(turn.kind, block), block) {
             (Kept::All, Block::Text(text)) => {

@@ -2,6 +2,7 @@
 
 use super::blocks::{Blocks, estimate};
 use super::contain::{Inline, List, Or, Page, SafeValue, Seconds};
+use super::messages::attribution;
 use super::names::{Name, When, chain, is_placed, number};
 use crate::session::{
     Agent, Marker, MarkerKind, Role, Run, Session, Span, Thread, ThreadIndex, TurnIndex,
@@ -52,6 +53,7 @@ pub(super) fn turns(
     for (turn, number) in turns.iter().zip(range) {
         let start = part.page.len();
         heading(session, turn, number, &mut part.page);
+        attribution(session, index, number, &mut part.page);
         if turn.blocks.is_empty() {
             part.page.paragraph("This turn has no content.");
         }

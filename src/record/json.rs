@@ -113,6 +113,12 @@ impl<'a> Json<'a> {
         Json(Cow::Owned(out))
     }
 
+    /// A string's text, anything else as it stands; what is no UTF-8 replaced.
+    pub fn to_text(&self) -> String {
+        let plain = Raw::plain(self.bytes());
+        self.as_string().unwrap_or(plain).to_text()
+    }
+
     /// The value of this key, if this is an object that has it.
     pub fn member(&self, key: &str) -> Option<Json<'_>> {
         let bytes = self.bytes();

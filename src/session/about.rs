@@ -42,6 +42,7 @@ impl About {
             .iter()
             .find_map(|f| f.working_directories.first())
             .map(text);
+        let project = project.or_else(|| files.entries.working_directory());
         let project = project.as_deref().and_then(last_part).map(str::to_owned);
         Self {
             versions,

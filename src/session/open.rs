@@ -9,6 +9,7 @@ use crate::transcript::text::{Buffers, Text};
 use super::about::About;
 use super::account::{account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
+use super::attribution::attribute;
 use super::copied::copied;
 use super::gaps::{note_files, note_gaps, note_lines, note_stored};
 use super::link::{Linked, Scene, link};
@@ -116,6 +117,12 @@ pub fn open(session: &SessionFiles) -> Session {
         threads.push(made);
     }
     place_markers(&mut threads);
+    let main = threads
+        .iter()
+        .find(|thread| matches!(thread.role, Role::Main));
+    let turns = main.map_or(&[][..], |main| &main.turns);
+    let attributions = attribute(turns, &buffers, &files.entries);
+    completeness.record_entries_damaged = files.entries.damaged.len() as u64;
     let mut session = Session {
         id: session.id.clone(),
         harness: "claude-code",
@@ -130,6 +137,8 @@ pub fn open(session: &SessionFiles) -> Session {
         copied,
         agent_types: BTreeMap::new(),
         span: Span::default(),
+        entries: files.entries,
+        attributions,
         completeness,
     };
     sum_up(&mut session);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::record::Entries;
 use crate::store::{self, FileRole, SessionFiles, SourceFile};
 use crate::transcript::claude_code;
 use crate::transcript::line::FileLines;
@@ -29,6 +30,8 @@ pub(super) struct Files {
     pub sidecars: HashMap<String, Sidecar>,
     /// The stored tool results.
     pub stored: Vec<Stored>,
+    /// The record of messages.
+    pub entries: Entries,
     /// Files that nothing was made of.
     pub unused: Vec<SourceUnused>,
     /// Whether a main thread's file is there but could not be read.
@@ -73,6 +76,7 @@ pub(super) fn read(session: &SessionFiles) -> Files {
                 let (run, record) = said;
                 files.runs.entry(run).or_default().add(record);
             }),
+            FileRole::Entry => {}
             FileRole::Other => unused(
                 &mut files,
                 file,
@@ -125,6 +129,11 @@ pub(super) fn read(session: &SessionFiles) -> Files {
         unused(&mut files, file, why);
     });
     files.buffers = Buffers::new(buffers);
+    let entries = session.record.par_iter().map(|file| {
+        let bytes = store::read(&file.path, file.fingerprint.size);
+        (file.base_name(), bytes.map_err(|error| error.reason()))
+    });
+    files.entries = Entries::of(entries.collect::<Vec<_>>());
     files
 }
 

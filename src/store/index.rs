@@ -3,6 +3,7 @@
 use super::folder::{Folder, Folders, Piece};
 use super::listing::Listings;
 use super::name::safe_id;
+use super::record::Records;
 use super::source::Source;
 use super::walk::Walk;
 use super::{Fingerprint, Problem, SessionFiles, open};
@@ -24,6 +25,7 @@ pub struct Index {
     pub(super) sessions: BTreeMap<String, Located>,
     problems: Vec<Problem>,
     folders: Vec<Arc<Folder>>,
+    records: Records,
     /// Whether two sources have a session of the same ID, so that contents decide what is listed.
     contested: bool,
 }
@@ -34,6 +36,8 @@ pub(super) struct Located {
     /// What stands before `.jsonl`.
     pub(super) stem: OsString,
     pub(super) folders: Vec<Arc<Folder>>,
+    /// Its folders in record directories.
+    pub(super) record: Vec<PathBuf>,
 }
 
 impl Located {
@@ -51,13 +55,14 @@ impl Located {
         folder.path.join(name)
     }
 
-    /// The session's own directories. The ID of a session that has none may come from an agent's lines, and is no path.
+    /// The session's own directories, those in a record included. The ID of a session that has none may come from an agent's lines, and is no path.
     pub(super) fn directories(&self) -> impl Iterator<Item = PathBuf> {
         let pieces = self.pieces().filter(|(_, piece)| piece.folder);
-        pieces.map(|(folder, _)| folder.path.join(&self.stem))
+        let own = pieces.map(|(folder, _)| folder.path.join(&self.stem));
+        own.chain(self.record.iter().cloned())
     }
 
-    /// When its main file, or the list of its agents, last changed.
+    /// When its main file, or the list of its agents or of its entries, last changed.
     pub(super) fn touched(&self) -> Option<SystemTime> {
         let files = self.pieces().flat_map(|(folder, piece)| {
             let main = piece.main.then(|| self.main(folder));
@@ -67,6 +72,7 @@ impl Located {
         let agents = self.directories().map(|path| path.join("subagents"));
         files
             .chain(agents)
+            .chain(self.record.iter().cloned())
             .filter_map(|path| super::modified(&path))
             .max()
     }
@@ -95,7 +101,8 @@ impl Index {
 
     /// When a folder with sessions last got or lost an entry; none if there is no folder.
     pub fn modified(&self) -> Option<SystemTime> {
-        self.folders.iter().map(|folder| folder.modified).max()
+        let folders = self.folders.iter().map(|folder| folder.modified);
+        folders.chain(self.records.modified()).max()
     }
 
     /// Faults that belong to no session: an unreadable folder, an agent's file that names no session, a `.jsonl` that is
@@ -131,6 +138,7 @@ impl Indexer {
     ) -> Arc<Index> {
         let mut problems = Vec::new();
         let found = self.folders(sources, listings, &mut problems);
+        let records = Records::look(sources, listings, &mut problems);
         let folders: Vec<_> = found.iter().flat_map(|(_, list)| list).cloned().collect();
         let same = |a: &[Arc<Folder>], b: &[Arc<Folder>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -140,6 +148,7 @@ impl Indexer {
         problems.dedup();
         if !self.last.contested
             && same(&self.last.folders, &folders)
+            && self.last.records.is_same(&records)
             && self.last.problems == problems
         {
             return self.last.clone();
@@ -178,9 +187,24 @@ impl Indexer {
                 }
             }
             for (stem, folders) in sessions {
-                self.add(&mut index, Located { stem, folders }, sources, listings);
+                let record = Vec::new();
+                let found = Located {
+                    stem,
+                    folders,
+                    record,
+                };
+                self.add(&mut index, found, sources, listings);
             }
         }
+        for (id, record) in &records.sessions {
+            let known = index.sessions.entry(id.clone()).or_insert_with(|| Located {
+                stem: id.into(),
+                folders: Vec::new(),
+                record: Vec::new(),
+            });
+            known.record.clone_from(record);
+        }
+        index.records = records;
         index.sessions.retain(|id, _| !excluded.contains(id));
         self.last = Arc::new(index);
         self.last.clone()
@@ -194,7 +218,7 @@ impl Indexer {
         problems: &mut Vec<Problem>,
     ) -> Vec<(&'s Source, Vec<Arc<Folder>>)> {
         let mut found = Vec::new();
-        for source in sources {
+        for source in sources.iter().filter(|source| !source.is_record) {
             let mut list = Vec::new();
             let is_root = source.only.is_none();
             let mut look = |path, root| {

@@ -2,6 +2,7 @@
 
 use super::listing::{self, Kind, Listing};
 use super::open::kind_of;
+use super::record;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +17,8 @@ pub struct Source {
     pub(super) canonical: PathBuf,
     /// The only session that it stands for; none for all that are there.
     pub(super) only: Option<OsString>,
+    /// Whether it is a record directory, which holds entries and no transcripts.
+    pub(super) is_record: bool,
 }
 
 /// Why a directory is no source. `spec/commands.md`: an error says what, where, why, and what to do.
@@ -52,8 +55,8 @@ pub enum SourceError {
 }
 
 impl Source {
-    /// Recognises what a directory holds: a config folder with `projects/`, one session's folder, else a projects
-    /// folder or one project's folder. An empty directory is a source in which nothing is yet.
+    /// Recognises what a directory holds: a config folder with `projects/`, a record of messages, one session's folder, else a
+    /// projects folder or one project's folder. An empty directory is a source in which nothing is yet.
     pub fn recognise(path: &Path) -> Result<Self, SourceError> {
         let listing = list(path)?;
         let canonical = canonical(path)?;
@@ -63,13 +66,29 @@ impl Source {
         if path.join(projects).is_dir() && named.file_name() != Some(projects) {
             return Self::at(&path.join(projects), None);
         }
+        if record::is_record(path, &listing) {
+            return Self::record(path);
+        }
         match session_folder(named, &listing) {
             Some((project, id)) => Self::at(&project, Some(id)),
             None => Self::at(path, None),
         }
     }
 
-    /// The directory: a projects folder, or one project's folder.
+    /// A record directory, whatever it holds.
+    pub fn record(path: &Path) -> Result<Self, SourceError> {
+        Ok(Self {
+            is_record: true,
+            ..Self::at(path, None)?
+        })
+    }
+
+    /// Whether it is a record directory.
+    pub fn is_record(&self) -> bool {
+        self.is_record
+    }
+
+    /// The directory: a projects folder, one project's folder, or a record directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -122,6 +141,7 @@ impl Source {
             root: root.to_path_buf(),
             canonical: canonical(root)?,
             only,
+            is_record: false,
         })
     }
 }

@@ -4,7 +4,7 @@ use super::folder::{Folder, Piece, agent_id};
 use super::index::Located;
 use super::listing::{Kind, Listings};
 use super::open::kind_of;
-use super::{FileRole, Fingerprint, Fragment, SessionFiles, Source, SourceFile, inside};
+use super::{FileRole, Fingerprint, Fragment, SessionFiles, Source, SourceFile, inside, record};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +28,7 @@ impl Walk<'_> {
         let mut session = SessionFiles {
             id: id.to_owned(),
             fragments: Vec::new(),
+            record: Vec::new(),
             unused: Vec::new(),
             older: Vec::new(),
         };
@@ -51,6 +52,7 @@ impl Walk<'_> {
                 files: found.files,
             });
         }
+        session.record = record::entries(&located.record, self.listings, &mut session.unused);
         session
     }
 }

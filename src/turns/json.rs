@@ -63,6 +63,22 @@ impl<'a> Line<'a> {
         string(Raw::plain(word.as_bytes()), self.out);
     }
 
+    pub(super) fn word_or_null(&mut self, key: &str, word: Option<&str>) {
+        match word {
+            Some(word) => self.word(key, word),
+            None => self.null(key),
+        }
+    }
+
+    /// Members of an array that was just begun.
+    pub(super) fn numbers(&mut self, numbers: impl Iterator<Item = u64>) {
+        for (i, number) in numbers.enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            self.out
+                .extend_from_slice(format!("{comma}{number}").as_bytes());
+        }
+    }
+
     pub(super) fn hex(&mut self, key: &str, bytes: &[u8]) {
         let mut text = String::with_capacity(bytes.len() * 2);
         for byte in bytes {
