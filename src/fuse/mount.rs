@@ -142,12 +142,11 @@ pub fn serve(
     let own_threads = File::open(OWN_THREADS).map_err(MountError::Threads)?;
     let mount = Mount::start(view, options, events, Some(own_threads))?;
     // Who does not want it any more is not told that it is ready.
-    let first = match happens.try_recv() {
-        Ok(event) => Ok(event),
-        Err(_) => {
-            ready().map_err(MountError::Ready)?;
-            happens.recv()
-        }
+    let first = if let Ok(event) = happens.try_recv() {
+        Ok(event)
+    } else {
+        ready().map_err(MountError::Ready)?;
+        happens.recv()
     };
     let outcome = match first {
         Ok(Event::Signal(signal)) => {
