@@ -44,6 +44,8 @@ struct Row {
     /// Whether only the two ends of the main thread were looked at, so that there may be a better title.
     title_from_a_bounded_look: bool,
     agents: usize,
+    /// Entries of its record of messages.
+    record_entries: usize,
     bytes: u64,
 }
 
@@ -89,8 +91,13 @@ fn row(session: &SessionFiles) -> Row {
         .collect();
     agents.sort_unstable();
     agents.dedup();
-    let glance = look(files());
-    let newest = files().map(|file| file.fingerprint.mtime_ns).max();
+    let mut glance = look(files());
+    if files().next().is_none() {
+        // It is known only by its record.
+        glance = glance::of_record(&session.record);
+    }
+    let all = || files().chain(&session.record);
+    let newest = all().map(|file| file.fingerprint.mtime_ns).max();
     // What a participant wrote, or a harness after him, is shown on a terminal in its display form only.
     let shown = |text: Option<String>| text.map(|text| display::line(&text));
     Row {
@@ -101,7 +108,8 @@ fn row(session: &SessionFiles) -> Row {
         title: shown(glance.title),
         title_from_a_bounded_look: !glance.whole,
         agents: agents.len(),
-        bytes: files().map(|file| file.fingerprint.size).sum(),
+        record_entries: session.record.len(),
+        bytes: all().map(|file| file.fingerprint.size).sum(),
     }
 }
 
@@ -276,6 +284,7 @@ mod tests {
             title: Some(title.to_owned()),
             title_from_a_bounded_look: false,
             agents: 0,
+            record_entries: 0,
             bytes: 1536,
         }
     }

@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   sessionfs mount mnt                                your own sessions, on the empty directory mnt
   sessionfs mount ~/.claude/projects ./old mnt       two folders of sessions
+  sessionfs mount --record ./record mnt              a record of messages alone
   sessionfs mount -f ./sessionfs-demo mnt            in the foreground, until Ctrl-C
   sessionfs unmount mnt";
 
@@ -33,6 +34,9 @@ pub struct Args {
     /// Where to mount: an empty directory outside of the sources
     #[arg(value_name = "MOUNTPOINT", required = true)]
     mountpoint: PathBuf,
+    /// A record of messages between sessions, as often as needed; it needs no other source
+    #[arg(long = "record", value_name = "DIR")]
+    records: Vec<PathBuf>,
     /// Stay in the foreground and say on standard error what happens
     #[arg(short, long)]
     foreground: bool,
@@ -87,7 +91,7 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
         );
     }
     refuse_lone_source(args)?;
-    let sources = recognise(&absolute(&args.sources)?)?;
+    let sources = recognise(&absolute(&args.sources)?, &absolute(&args.records)?)?;
     let opened = Opened::excluding(sources, &args.exclude)?;
     let roots = opened.roots();
     let point = point::check(&args.mountpoint, &roots)
@@ -127,7 +131,8 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
 fn refuse_lone_source(args: &Args) -> Result<(), Failure> {
     let path = &args.mountpoint;
     let holds_something = || std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_some());
-    if args.sources.is_empty() && !point::is_mounted(path) && holds_something() {
+    let none = args.sources.is_empty() && args.records.is_empty();
+    if none && !point::is_mounted(path) && holds_something() {
         let what = format!(
             "the mount point is missing: {} is not empty, so it can only be a source",
             path.display()

@@ -1,7 +1,7 @@
 //! Where a command's sessions come from, and which one of them it means.
 
 use super::Failure;
-use crate::store::{SessionFiles, Source, Store};
+use crate::store::{SessionFiles, Source, SourceError, Store};
 use crate::transcript::display;
 use crate::tree::{Options, Tree};
 use std::path::{Component, Path, PathBuf};
@@ -13,26 +13,35 @@ pub(super) struct SourceArgs {
     /// A folder that holds sessions, as often as needed; by default where the harness keeps them
     #[arg(long = "source", value_name = "DIR")]
     folders: Vec<PathBuf>,
+    /// A record of messages between sessions, as often as needed
+    #[arg(long = "record", value_name = "DIR")]
+    records: Vec<PathBuf>,
 }
 
 impl SourceArgs {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
-        Ok(Opened(Arc::new(Store::new(recognise(&self.folders)?))))
+        let sources = recognise(&self.folders, &self.records)?;
+        Ok(Opened(Arc::new(Store::new(sources))))
     }
 }
 
-/// Recognises these sources; with none, those of the default places that are there.
-pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    if !folders.is_empty() {
-        return folders.iter().map(|folder| one(folder)).collect();
+/// Recognises these sources, and takes these records as what they are; with none, those of the default places that are there.
+pub(super) fn recognise(folders: &[PathBuf], records: &[PathBuf]) -> Result<Vec<Source>, Failure> {
+    let record = |folder: &PathBuf| Source::record(folder).map_err(unusable);
+    if !folders.is_empty() || !records.is_empty() {
+        let folders = folders.iter().map(|folder| one(folder));
+        return folders.chain(records.iter().map(record)).collect();
     }
+    let absolute = |place| std::path::absolute(&place).unwrap_or(place);
     let places: Vec<PathBuf> = Source::default_places_here()
         .into_iter()
-        .map(|place| std::path::absolute(&place).unwrap_or(place))
+        .map(absolute)
         .collect();
     let there: Vec<&PathBuf> = places.iter().filter(|place| place.is_dir()).collect();
-    if there.is_empty() {
+    let own = super::record::default_directory().map(absolute);
+    let own = own.filter(|place| place.is_dir());
+    if there.is_empty() && own.is_none() {
         let places: Vec<String> = places
             .iter()
             .map(|place| place.display().to_string())
@@ -45,11 +54,16 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
         return Err(Failure::new(format!("no sessions here: {why}"))
             .hint("name a folder that holds sessions, or write a sample store: sessionfs demo"));
     }
-    there.into_iter().map(|place| one(place)).collect()
+    let there = there.into_iter().map(|place| one(place));
+    there.chain(own.iter().map(record)).collect()
 }
 
 fn one(folder: &Path) -> Result<Source, Failure> {
-    Source::recognise(folder).map_err(|error| Failure::new("cannot use this source").because(error))
+    Source::recognise(folder).map_err(unusable)
+}
+
+fn unusable(error: SourceError) -> Failure {
+    Failure::new("cannot use this source").because(error)
 }
 
 /// Sources that were opened.

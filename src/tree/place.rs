@@ -18,8 +18,33 @@ pub(super) enum Node<'a> {
     Session(&'a str),
     /// What depends on the contents of a session.
     Part(&'a str, Part<'a>),
-    /// `sessions/<id>/source` and what is below, by the path from there.
-    Source(&'a str, &'a Path),
+    /// `sessions/<id>/source` or `sessions/<id>/messages` and what is below, by the path from there.
+    Stored(&'a str, Stored, &'a Path),
+}
+
+/// Which of a session's stored files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// Its transcripts and what lies with them.
+    Source,
+    /// Its entries of the record of messages.
+    Messages,
+}
+
+impl Stored {
+    pub(super) const ALL: [Self; 2] = [Self::Messages, Self::Source];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stored| stored.name() == name)
+    }
+
+    /// The name of the directory that holds them.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Messages => "messages",
+        }
+    }
 }
 
 /// What a path below a session names whose contents decide whether it is there.
@@ -59,6 +84,8 @@ pub(super) enum Derived {
     Telemetry,
     /// Only where there are turns.
     Turns,
+    /// Only of a session, where there is a record of messages.
+    Messages,
 }
 
 impl Derived {
@@ -67,7 +94,9 @@ impl Derived {
 
     /// The one with this name.
     fn named(name: &str) -> Option<Self> {
-        let mut all = Self::ALWAYS.into_iter().chain([Self::Turns]);
+        let mut all = Self::ALWAYS
+            .into_iter()
+            .chain([Self::Turns, Self::Messages]);
         all.find(|file| file.name() == name)
     }
 
@@ -78,6 +107,7 @@ impl Derived {
             Self::Spine => "artefact.spine.md",
             Self::Telemetry => "telemetry.json",
             Self::Turns => "turns.ndjson",
+            Self::Messages => "messages.md",
         }
     }
 }
@@ -92,7 +122,6 @@ pub(super) const SESSIONS: &str = "sessions";
 pub(super) const AGENTS: &str = "agents";
 pub(super) const TURNS: &str = "turns";
 pub(super) const OBJECTS: &str = "objects";
-pub(super) const SOURCE: &str = "source";
 
 impl<'a> Node<'a> {
     /// The node that a place names; none if nothing can be there.
@@ -122,8 +151,8 @@ impl<'a> Node<'a> {
         let Some(part) = next()? else {
             return Some(Self::Session(id));
         };
-        if part == SOURCE {
-            return Some(Self::Source(id, parts.as_path()));
+        if let Some(stored) = Stored::named(part) {
+            return Some(Self::Stored(id, stored, parts.as_path()));
         }
         let part = if part == AGENTS {
             match (next()?, next()?) {
@@ -173,7 +202,20 @@ mod tests {
         let agent = Owner::Agent("a");
         let part = |part| Some(Node::Part("s", part));
         let overview = |path| Some(Node::Overview(Path::new(path)));
-        let cases: [(&str, Option<Node<'_>>); 34] = [
+        let cases: [(&str, Option<Node<'_>>); 38] = [
+            (
+                "sessions/s/messages.md",
+                part(Part::File(whole, Derived::Messages)),
+            ),
+            (
+                "sessions/s/messages",
+                Some(Node::Stored("s", Stored::Messages, Path::new(""))),
+            ),
+            (
+                "sessions/s/messages/e.json",
+                Some(Node::Stored("s", Stored::Messages, Path::new("e.json"))),
+            ),
+            ("sessions/s/agents/a/messages", None),
             ("", Some(Node::Root)),
             ("README.md", Some(Node::Readme)),
             ("README.md/x", None),
@@ -215,10 +257,13 @@ mod tests {
             ("sessions/s/agents/a/turns/t", part(Part::Turn(agent, "t"))),
             ("sessions/s/agents/a/turns/t/x", None),
             ("sessions/s/agents/a/agents", None),
-            ("sessions/s/source", Some(Node::Source("s", Path::new("")))),
+            (
+                "sessions/s/source",
+                Some(Node::Stored("s", Stored::Source, Path::new(""))),
+            ),
             (
                 "sessions/s/source/a/b",
-                Some(Node::Source("s", Path::new("a/b"))),
+                Some(Node::Stored("s", Stored::Source, Path::new("a/b"))),
             ),
         ];
         for (path, node) in cases {

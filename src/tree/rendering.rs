@@ -103,6 +103,8 @@ pub(super) struct Contents {
     pub(super) turns: Vec<Vec<TurnLine>>,
     /// What lies in `objects/`, by name.
     pub(super) objects: BTreeMap<String, Object>,
+    /// Whether the session has a record of messages.
+    pub(super) has_messages: bool,
 }
 
 /// One turn in a table of contents.
@@ -158,6 +160,7 @@ impl Contents {
                 .map(|thread| thread.turns.iter().map(line).collect())
                 .collect(),
             objects: objects(session),
+            has_messages: !session.entries.is_empty(),
         }
     }
 
@@ -350,6 +353,11 @@ impl Renderings {
                 };
                 return Ok(Rendered::new(vec![Arc::new(bytes)], Vec::new(), shown));
             }
+            Derived::Messages => {
+                self.rendered.fetch_add(1, Ordering::Relaxed);
+                let messages = Arc::new(artefact::messages(&session));
+                return Ok(Rendered::new(vec![messages], Vec::new(), Shown::default()));
+            }
             Derived::Turns => {
                 self.rendered.fetch_add(1, Ordering::Relaxed);
                 let thread = match whose {
@@ -440,6 +448,7 @@ fn only_grew(before: &SessionFiles, now: &SessionFiles) -> bool {
             .fragments
             .iter()
             .flat_map(|fragment| &fragment.files);
+        let files = files.chain(&session.record);
         files.map(|file| (&*file.path, file.fingerprint)).collect()
     }
     let now = states(now);
@@ -473,7 +482,8 @@ impl Weighs for Heavy {
                         .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
                         .sum();
                     let threads = session.threads.len() as u64 * THREAD;
-                    SESSION + threads + (session.buffers.len() + turns) as u64
+                    let entries = session.entries.len_in_memory();
+                    SESSION + threads + (session.buffers.len() + turns + entries) as u64
                 }
             }
     }

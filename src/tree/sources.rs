@@ -1,12 +1,12 @@
-//! What lies below `source/`: the stored files under safe names, each where it lies below its project folder.
+//! What lies below `source/` and `messages/`: stored files under safe names, each where it lies below its folder.
 
 use super::{Entry, NodeKind};
-use crate::store::{Fragment, SourceFile, safe_name};
+use crate::store::{SourceFile, safe_name};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The directories below `source/`, by path from there; the empty path is `source/` itself.
+/// The directories below one of them, by path from there; the empty path is the directory itself.
 #[derive(Debug, Default)]
 pub(super) struct SourceTree {
     directories: BTreeMap<PathBuf, BTreeMap<String, Child>>,
@@ -22,10 +22,10 @@ enum Child {
 
 impl SourceTree {
     /// Lays out the files. Those of the second fragment lie below `fragment-2/`, and so on.
-    pub(super) fn new(fragments: &[Fragment]) -> Self {
+    pub(super) fn new<'f>(fragments: impl IntoIterator<Item = &'f [SourceFile]>) -> Self {
         let mut tree = Self::default();
-        for (i, fragment) in fragments.iter().enumerate() {
-            for (j, file) in fragment.files.iter().enumerate() {
+        for (i, files) in fragments.into_iter().enumerate() {
+            for (j, file) in files.iter().enumerate() {
                 let mut at = PathBuf::new();
                 if i > 0 {
                     at = tree.enter(&at, &format!("fragment-{}", i + 1));
@@ -65,14 +65,10 @@ impl SourceTree {
         Some(entries.collect())
     }
 
-    /// The stored file at a path.
-    pub(super) fn file<'f>(
-        &self,
-        fragments: &'f [Fragment],
-        path: &Path,
-    ) -> Option<&'f SourceFile> {
+    /// The stored file at a path: which file of which fragment.
+    pub(super) fn file(&self, path: &Path) -> Option<(usize, usize)> {
         match self.child(path)? {
-            Child::File(i, j) => fragments.get(i)?.files.get(j),
+            Child::File(i, j) => Some((i, j)),
             Child::Directory => None,
         }
     }
@@ -114,17 +110,14 @@ mod tests {
     use super::*;
     use crate::store::{FileRole, Fingerprint};
 
-    fn fragment(names: &[&str]) -> Fragment {
+    fn fragment(names: &[&str]) -> Vec<SourceFile> {
         let file = |name: &&str| SourceFile {
             role: FileRole::Other,
             path: PathBuf::from("/elsewhere").join(name),
             name: PathBuf::from(name),
             fingerprint: Fingerprint::default(),
         };
-        Fragment {
-            folder: "-p".into(),
-            files: names.iter().map(file).collect(),
-        }
+        names.iter().map(file).collect()
     }
 
     fn names(tree: &SourceTree, path: &str) -> Vec<String> {
@@ -141,23 +134,26 @@ mod tests {
             fragment(&["s/subagents/agent-a.jsonl", "s/-odd\n.txt", "s.jsonl"]),
             fragment(&["s.jsonl"]),
         ];
-        let tree = SourceTree::new(&fragments);
+        let tree = SourceTree::new(fragments.iter().map(Vec::as_slice));
         assert_eq!(names(&tree, ""), ["fragment-2", "s", "s.jsonl"]);
         assert_eq!(names(&tree, "s"), ["%2Dodd%0A.txt", "subagents"]);
         assert_eq!(names(&tree, "fragment-2"), ["s.jsonl"]);
-        let path = |path: &str| tree.file(&fragments, Path::new(path)).map(|f| &*f.name);
+        let path = |path: &str| {
+            tree.file(Path::new(path))
+                .map(|(i, j)| &*fragments[i][j].name)
+        };
         assert_eq!(path("s/%2Dodd%0A.txt"), Some(Path::new("s/-odd\n.txt")));
         assert_eq!(path("s"), None);
         assert_eq!(path("s/nothing"), None);
         assert_eq!(path("s.jsonl/x"), None);
         assert_eq!(tree.kind(Path::new("")), Some(NodeKind::Directory));
-        assert!(SourceTree::new(&[]).is_empty());
+        assert!(SourceTree::new([]).is_empty());
     }
 
     #[test]
     fn a_file_that_has_the_name_of_a_fragment_does_not_hide_it() {
         let fragments = [fragment(&["fragment-2"]), fragment(&["s.jsonl"])];
-        let tree = SourceTree::new(&fragments);
+        let tree = SourceTree::new(fragments.iter().map(Vec::as_slice));
         assert_eq!(names(&tree, ""), ["fragment-2", "fragment-2~2"]);
         assert_eq!(names(&tree, "fragment-2~2"), ["s.jsonl"]);
     }

@@ -1,10 +1,12 @@
 //! What a session is made of now, looked at again when the last look is too old.
 
+use super::place::Stored;
 use super::rendering::Version;
 use super::sources::SourceTree;
 use super::version;
-use crate::store::{SessionFiles, Store};
+use crate::store::{SessionFiles, SourceFile, Store};
 use quick_cache::sync::Cache;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -21,7 +23,8 @@ pub(super) struct State {
     pub(super) version: u64,
     /// When the newest of them was written.
     pub(super) modified: SystemTime,
-    pub(super) sources: SourceTree,
+    sources: SourceTree,
+    messages: SourceTree,
 }
 
 impl State {
@@ -30,6 +33,23 @@ impl State {
         Version {
             session: &self.id,
             version: self.version,
+        }
+    }
+
+    /// How its stored files are laid out.
+    pub(super) fn stored(&self, which: Stored) -> &SourceTree {
+        match which {
+            Stored::Source => &self.sources,
+            Stored::Messages => &self.messages,
+        }
+    }
+
+    /// The stored file at a path.
+    pub(super) fn file(&self, which: Stored, path: &Path) -> Option<&SourceFile> {
+        let (fragment, file) = self.stored(which).file(path)?;
+        match which {
+            Stored::Source => self.files.fragments.get(fragment)?.files.get(file),
+            Stored::Messages => self.files.record.get(file),
         }
     }
 }
@@ -77,6 +97,7 @@ impl States {
             Some(seen) if seen.state.files == files => seen.state,
             _ => {
                 let all = files.fragments.iter().flat_map(|fragment| &fragment.files);
+                let all = all.chain(&files.record);
                 let newest = all.map(|file| file.fingerprint.modified()).max();
                 Arc::new(State {
                     id: Arc::from(id),
@@ -84,7 +105,8 @@ impl States {
                     modified: newest
                         .or_else(|| store.modified(id))
                         .unwrap_or(SystemTime::UNIX_EPOCH),
-                    sources: SourceTree::new(&files.fragments),
+                    sources: SourceTree::new(files.fragments.iter().map(|f| &*f.files)),
+                    messages: SourceTree::new([&*files.record]),
                     files,
                 })
             }

@@ -28,7 +28,7 @@ impl Target {
         contents: impl FnOnce() -> Result<Arc<Contents>, E>,
     ) -> Result<Option<Self>, E> {
         if let Part::File(Owner::Whole, file) = part
-            && file != Derived::Turns
+            && !matches!(file, Derived::Turns | Derived::Messages)
         {
             return Ok(Some(Self::File(Whose::Session, file, None)));
         }
@@ -49,8 +49,14 @@ impl Target {
             }
             Part::File(owner, file) => {
                 let whose = contents.whose(owner)?;
-                if file == Derived::Turns {
-                    contents.turns(whose)?;
+                match file {
+                    Derived::Turns => {
+                        contents.turns(whose)?;
+                    }
+                    Derived::Messages if whose != Whose::Session || !contents.has_messages => {
+                        return None;
+                    }
+                    _ => {}
                 }
                 Some(Self::File(whose, file, None))
             }

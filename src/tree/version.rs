@@ -58,6 +58,11 @@ pub(super) fn of_session(files: &SessionFiles, max_block_bytes: Option<usize>) -
             version.fingerprint(&file.fingerprint);
         }
     }
+    version.number(files.record.len() as u64);
+    for entry in &files.record {
+        version.bytes(entry.name.as_os_str().as_bytes());
+        version.fingerprint(&entry.fingerprint);
+    }
     for (name, why) in &files.unused {
         version.bytes(name.as_bytes());
         version.bytes(why.as_bytes());

@@ -3,14 +3,14 @@
 use super::content::{Bytes, Slice};
 use super::live::Live;
 use super::place::{
-    AGENTS, Derived, LATEST, Node, OBJECTS, Owner, Part, README, SESSIONS, SOURCE, TURNS,
+    AGENTS, Derived, LATEST, Node, OBJECTS, Owner, Part, README, SESSIONS, Stored, TURNS,
 };
 use super::rendering::{Contents, Renderings, Version, Whose};
 use super::state::{State, States};
 use super::target::{self, Target};
 use super::version::Versioner;
 use super::{Attributes, Content, Entry, NodeKind, Place, TreeError, View, readme};
-use crate::store::{Store, StoreError};
+use crate::store::{SourceFile, Store, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,8 +144,8 @@ impl View for Tree {
                 let target = Target::of(part, || self.renderings.contents(state))?;
                 target.map(Target::kind).ok_or_else(|| not_found(place))
             }),
-            Node::Source(id, path) => {
-                let kind = self.state(place, id)?.sources.kind(path);
+            Node::Stored(id, which, path) => {
+                let kind = self.state(place, id)?.stored(which).kind(path);
                 kind.ok_or_else(|| not_found(place))
             }
         }
@@ -173,17 +173,18 @@ impl View for Tree {
                 if !contents.objects.is_empty() {
                     entries.push(directory(OBJECTS));
                 }
-                if !self.state(place, id)?.sources.is_empty() {
-                    entries.push(directory(SOURCE));
-                }
+                let state = self.state(place, id)?;
+                let stored = Stored::ALL.into_iter();
+                let stored = stored.filter(|which| !state.stored(*which).is_empty());
+                entries.extend(stored.map(|which| directory(which.name())));
                 entries
             }
             Node::Part(id, part) => {
                 let contents = self.contents(place, id)?;
                 list_part(&contents, part).ok_or_else(|| not_found(place))?
             }
-            Node::Source(id, path) => {
-                let entries = self.state(place, id)?.sources.list(path);
+            Node::Stored(id, which, path) => {
+                let entries = self.state(place, id)?.stored(which).list(path);
                 entries.ok_or_else(|| not_found(place))?
             }
             Node::Readme | Node::Latest | Node::Problems | Node::Overview(_) => {
@@ -228,11 +229,11 @@ impl View for Tree {
                 let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
                 Ok(target::directory(modified))
             }
-            Node::Source(id, path) => {
+            Node::Stored(id, which, path) => {
                 let state = self.state(place, id)?;
-                match state.sources.kind(path) {
+                match state.stored(which).kind(path) {
                     Some(NodeKind::Directory) => Ok(target::directory(state.modified)),
-                    _ => self.stored_attributes(place, &state, path),
+                    _ => self.stored_attributes(place, state.file(which, path)),
                 }
             }
             Node::Part(id, part) => self.with_state(place, id, |state| {
@@ -256,9 +257,9 @@ impl View for Tree {
             Node::Part(id, Part::File(..) | Part::Turn(..) | Part::Object(_)) => {
                 Some(self.state(place, id).ok()?.version)
             }
-            Node::Source(id, path) => {
+            Node::Stored(id, which, path) => {
                 let state = self.state(place, id).ok()?;
-                let file = state.sources.file(&state.files.fragments, path)?;
+                let file = state.file(which, path)?;
                 Some(self.live.look(&file.path).ok()?.0)
             }
             _ => None,
@@ -280,9 +281,9 @@ impl View for Tree {
             }
             Node::Readme => Err(stale(place)),
             Node::Problems | Node::Overview(_) => Err(not_found(place)),
-            Node::Source(id, path) => {
+            Node::Stored(id, which, path) => {
                 let state = self.state(place, id)?;
-                let Some(file) = state.sources.file(&state.files.fragments, path) else {
+                let Some(file) = state.file(which, path) else {
                     self.kind(place)?;
                     return Err(not_directory(place));
                 };
@@ -318,10 +319,8 @@ impl Tree {
     fn stored_attributes(
         &self,
         place: &Place,
-        state: &State,
-        path: &Path,
+        file: Option<&SourceFile>,
     ) -> Result<Attributes, TreeError> {
-        let file = state.sources.file(&state.files.fragments, path);
         let file = file.ok_or_else(|| not_found(place))?;
         let looked = self.live.look(&file.path);
         let (version, now) = looked.map_err(|error| gone_or(place, error))?;
@@ -409,6 +408,9 @@ fn parts(contents: &Contents, whose: Whose) -> Vec<Entry> {
     if contents.turns(whose).is_some() {
         entries.push(directory(TURNS));
         entries.push(file(Derived::Turns.name()));
+    }
+    if whose == Whose::Session && contents.has_messages {
+        entries.push(file(Derived::Messages.name()));
     }
     entries
 }

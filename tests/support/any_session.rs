@@ -2,6 +2,7 @@
 
 use crate::values::{Recipe, display};
 use jiff::Timestamp;
+use sessionfs::record::Entries;
 use sessionfs::session::objects::Stored;
 use sessionfs::session::{
     Agent, Completeness, Copied, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind,
@@ -539,6 +540,8 @@ impl Maker<'_> {
             agent_types: by_type(self.keys()),
             span: Span::default(),
             completeness,
+            entries: Entries::default(),
+            attributions: BTreeMap::new(),
             stored: std::mem::take(&mut self.stored),
             buffers: Buffers::new(vec![Arc::new(std::mem::take(&mut self.buffer))]),
         };

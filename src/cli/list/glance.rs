@@ -1,5 +1,6 @@
 //! A bounded look at a transcript: enough for a row of a table, whatever its size.
 
+use crate::record::Entries;
 use crate::session::{last_part, title};
 use crate::store::{self, SourceFile, StoreError};
 use crate::transcript::{Buffers, claude_code};
@@ -8,6 +9,9 @@ use std::sync::Arc;
 
 /// How many bytes of a file are looked at, at each end. Most first prompts fit, and titles are repeated at the end.
 const LOOK: usize = 64 << 10;
+
+/// Entries of a record that are looked at.
+const MOST_ENTRIES: usize = 8;
 
 /// What a bounded look at a transcript says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +43,22 @@ pub(super) fn glance(source: &SourceFile) -> Result<Glance, StoreError> {
         title: title(&[&first, &last], &buffers),
         whole,
     })
+}
+
+/// Looks at the first entries of a record of messages: they say when it began, and where.
+pub(super) fn of_record(files: &[SourceFile]) -> Glance {
+    let read = |file: &SourceFile| {
+        let bytes = store::read(&file.path, file.fingerprint.size);
+        (file.base_name(), bytes.map_err(|error| error.reason()))
+    };
+    let entries = Entries::of(files.iter().take(MOST_ENTRIES).map(read));
+    let directory = entries.working_directory();
+    Glance {
+        started: entries.list.first().map(|entry| entry.at),
+        project: directory.as_deref().and_then(last_part).map(str::to_owned),
+        title: None,
+        whole: true,
+    }
 }
 
 /// The whole lines at the beginning of a file and those at its end, nothing twice.
