@@ -317,6 +317,8 @@ fn a_small_session_reads_as_it_should() {
         "\
 ### Turn 1 · user · 2026-11-30T20:40:29.123Z
 
+Attribution by the record of messages: unknown; the record holds no start of this session
+
 Text
 
 ````

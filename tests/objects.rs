@@ -286,13 +286,14 @@ fn turns_are_one_json_object_a_line_in_the_published_shape() {
             format!("{:06}-{}.md", i + 1, line["kind"].as_str().unwrap())
         );
         assert_eq!(line["turn"], i + 1);
-        assert_eq!(line["attribution"], Value::Null);
+        let is_asked = line["kind"] == "user";
+        assert_eq!(line["attribution"].is_object(), is_asked, "of prompts only");
         assert_eq!(
             line["source"],
             json!({"file": format!("{S}.jsonl"), "line": i + 1})
         );
     }
-    assert!(text.starts_with(r#"{"turn":1,"kind":"user","at":"2026-11-30T20:40:00.000Z","message_id":null,"model":null,"blocks":[{"type":"text","text":"Look into the parser."}],"markers":[],"attribution":null,"source":{"file":"#));
+    assert!(text.starts_with(r#"{"turn":1,"kind":"user","at":"2026-11-30T20:40:00.000Z","message_id":null,"model":null,"blocks":[{"type":"text","text":"Look into the parser."}],"markers":[],"attribution":{"is":"unknown","entries":[],"turns":[],"more":0,"why":"the record holds no start of this session"},"source":{"file":"#));
     assert_eq!(lines[1]["message_id"], "m1");
     assert_eq!(lines[1]["markers"], json!([{"spawned": "a7"}]));
     assert_eq!(lines[1]["blocks"][0]["id"], "tu1");

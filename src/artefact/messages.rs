@@ -331,19 +331,17 @@ fn this_message(entry: &Entry, message: &Message, limit: Option<usize>, page: &m
         }
     }
     page.end_list();
-    // A code span shortens addresses; the peer stays as given.
-    if let Some(named) = &peer.named
-        && (named.contains(['/', '\\']) || named.len() > 100 || display::line(named) != *named)
-    {
+    if let Some(named) = peer.named.as_deref().filter(|named| is_changed(named)) {
         page.paragraph("Peer as the host gave it");
         page.fence(Raw::plain(named.as_bytes()), None);
     }
-    if !matches!(
-        entry.value("reason").as_ref().map(Json::as_string),
-        None | Some(Some(_))
-    ) {
-        labelled("Reason", entry.value("reason"), limit, page);
-    }
+    let reason = entry.value("reason");
+    labelled(
+        "Reason",
+        reason.filter(|reason| is_changed(&reason.to_text())),
+        limit,
+        page,
+    );
     labelled("Envelope", entry.value("envelope"), limit, page);
     match (&message.said, entry.text()) {
         (Said::Metadata { length, sha256 }, _) => {
@@ -409,6 +407,11 @@ fn labelled(label: &'static str, value: Option<Json<'_>>, limit: Option<usize>, 
         Some(text) => page.fence(text, limit),
         None => page.fence(Raw::plain(&readable(value.bytes())), limit),
     }
+}
+
+/// Whether a code span shows the text otherwise than it is: it shortens paths and addresses, and cuts.
+fn is_changed(text: &str) -> bool {
+    text.contains(['/', '\\', '`', '|', ']']) || text.len() > 100 || display::line(text) != text
 }
 
 /// The other session as the host gave it.

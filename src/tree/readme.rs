@@ -14,6 +14,7 @@ transcripts; nothing is ever written to them.
         telemetry.json      tokens, times, counts, and what is not known
         turns/              one file a turn of the main thread: 000001-user.md, 000002-assistant.md, ...
         agents/<agent id>/  the same five for each sub-agent, and for work of the harness itself
+        messages.md         messages between this session and others, as far as they were recorded; messages/ has the entries
         source/             the stored files, byte for byte
     latest                  a link to the session that was written last
 
@@ -26,7 +27,8 @@ The first four are always there; another part that a session has nothing for is 
 - What did it use?                   `telemetry.json`: tokens as recorded, which is no billing record
 - What is missing or damaged?        Completeness, at the head of `artefact.md`; `completeness` in `telemetry.json`
 - Where was something said?          `rg -l WORDS sessions/*/artefact.full.md`, then `rg WORDS sessions/<id>/turns`
-- Exactly what was stored?           `source/`
+- Did the person write a prompt?     the line `Attribution` under it; `nothing recorded` proves nothing
+- Exactly what was stored?           `source/`, `messages/`
 
 ## What it costs
 
