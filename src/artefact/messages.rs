@@ -31,7 +31,7 @@ pub fn messages(session: &Session) -> Vec<u8> {
             "Made from the record of messages between sessions. What somebody wrote stands inside a fence of backticks, every recorded \
              value in a code span; all else is this document's own. The entries themselves are in `messages/`.",
         );
-        body(session, 2, Some(None), &mut page);
+        body(session, 2, Style::Full, &mut page);
     }
     page.into_parts().0
 }
@@ -39,12 +39,7 @@ pub fn messages(session: &Session) -> Vec<u8> {
 /// The section of a session's artefact.
 pub(super) fn section(session: &Session, style: Style, page: &mut Page) {
     page.heading(2, "Messages between sessions");
-    let texts = match style {
-        Style::Cut(limit) => Some(limit),
-        Style::Full => Some(None),
-        Style::Spine => None,
-    };
-    body(session, 3, texts, page);
+    body(session, 3, style, page);
 }
 
 /// What the record says of a prompt, as a line under its heading: of `user` turns of the main thread only.
@@ -98,8 +93,8 @@ pub(super) fn attribution(
     }
 }
 
-/// All but the first heading, with headings of this level. `texts` is the limit at which texts are cut; none leaves the entries out.
-fn body(session: &Session, level: usize, texts: Option<Option<usize>>, page: &mut Page) {
+/// All but the first heading, with headings of this level. The reduced form leaves the entries out.
+fn body(session: &Session, level: usize, style: Style, page: &mut Page) {
     let entries = &session.entries;
     facts(entries, page);
     page.heading(level, "What this record cannot say");
@@ -109,13 +104,13 @@ fn body(session: &Session, level: usize, texts: Option<Option<usize>>, page: &mu
     page.end_list();
     refusals(entries, level, page);
     damaged(entries, level, page);
-    match texts {
-        Some(limit) => {
-            for (index, entry) in entries.list.iter().enumerate() {
-                write(index, entry, level, limit, page);
-            }
-        }
-        None => leave_out(entries, page),
+    let limit = match style {
+        Style::Cut(limit) => limit,
+        Style::Full => None,
+        Style::Spine => return leave_out(entries, page),
+    };
+    for (index, entry) in entries.list.iter().enumerate() {
+        write(index, entry, level, limit, page);
     }
 }
 

@@ -96,7 +96,12 @@ pub struct Mounted<'a> {
     pub point: PathBuf,
 }
 
-impl Mounted<'_> {
+impl<'a> Mounted<'a> {
+    /// What a test has mounted itself.
+    pub fn at(home: &'a Home, point: PathBuf) -> Self {
+        Self { home, point }
+    }
+
     /// A path in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.point.join(name)
