@@ -18,7 +18,7 @@ mod source;
 mod walk;
 
 pub use index::Index;
-pub use name::{safe_id, safe_name};
+pub use name::{safe_id, safe_name, safe_name_within};
 pub use open::{open, read, read_at, status, status_of};
 pub use source::{Source, SourceError};
 

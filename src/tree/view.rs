@@ -2,8 +2,10 @@
 
 use super::content::{Bytes, Slice};
 use super::live::Live;
-use super::place::{AGENTS, Derived, LATEST, Node, Owner, Part, README, SESSIONS, SOURCE, TURNS};
-use super::rendering::{Contents, Rendered, Renderings, Version, Whose};
+use super::place::{
+    AGENTS, Derived, LATEST, Node, OBJECTS, Owner, Part, README, SESSIONS, SOURCE, TURNS,
+};
+use super::rendering::{Contents, Renderings, Version, Whose};
 use super::state::{State, States};
 use super::target::{self, Target};
 use super::version::Versioner;
@@ -135,6 +137,7 @@ impl View for Tree {
         match node(place)? {
             Node::Root | Node::Sessions => Ok(NodeKind::Directory),
             Node::Readme => Ok(NodeKind::File),
+            Node::Problems | Node::Overview(_) => Err(not_found(place)),
             Node::Latest => there(!self.store.index().is_empty(), NodeKind::Link),
             Node::Session(id) => there(self.store.index().contains(id), NodeKind::Directory),
             Node::Part(id, part) => self.with_state(place, id, |state| {
@@ -167,6 +170,9 @@ impl View for Tree {
                 if !contents.agents.is_empty() {
                     entries.push(directory(AGENTS));
                 }
+                if !contents.objects.is_empty() {
+                    entries.push(directory(OBJECTS));
+                }
                 if !self.state(place, id)?.sources.is_empty() {
                     entries.push(directory(SOURCE));
                 }
@@ -180,7 +186,9 @@ impl View for Tree {
                 let entries = self.state(place, id)?.sources.list(path);
                 entries.ok_or_else(|| not_found(place))?
             }
-            Node::Readme | Node::Latest => return Err(not_directory(place)),
+            Node::Readme | Node::Latest | Node::Problems | Node::Overview(_) => {
+                return Err(not_directory(place));
+            }
         };
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
@@ -195,7 +203,7 @@ impl View for Tree {
         let contents = || self.renderings.kept_contents(of).ok_or(());
         let target = Target::of(part, contents).ok()??;
         let outline = match target {
-            Target::Directory => None,
+            Target::Directory | Target::Object(..) => None,
             Target::File(whose, file, _) => self.renderings.kept_outline(of, whose, file),
         };
         target.attributes(&state, outline.as_deref())
@@ -205,6 +213,7 @@ impl View for Tree {
         match node(place)? {
             Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
             Node::Readme => Ok(self.readme_attributes()),
+            Node::Problems | Node::Overview(_) => Err(not_found(place)),
             Node::Latest => {
                 let (target, modified) = self.latest(place)?;
                 Ok(Attributes {
@@ -230,7 +239,7 @@ impl View for Tree {
                 let target = Target::of(part, || self.renderings.contents(state))?;
                 let target = target.ok_or_else(|| not_found(place))?;
                 let outline = match target {
-                    Target::Directory => None,
+                    Target::Directory | Target::Object(..) => None,
                     Target::File(whose, file, _) => {
                         Some(self.renderings.outline(state, whose, file)?)
                     }
@@ -244,7 +253,7 @@ impl View for Tree {
     fn version(&self, place: &Place) -> Option<u64> {
         match Node::of(place)? {
             Node::Readme => Some(self.readme_version),
-            Node::Part(id, Part::File(..) | Part::Turn(..)) => {
+            Node::Part(id, Part::File(..) | Part::Turn(..) | Part::Object(_)) => {
                 Some(self.state(place, id).ok()?.version)
             }
             Node::Source(id, path) => {
@@ -270,6 +279,7 @@ impl View for Tree {
                 Ok(Arc::new(Slice::whole(self.readme.clone())))
             }
             Node::Readme => Err(stale(place)),
+            Node::Problems | Node::Overview(_) => Err(not_found(place)),
             Node::Source(id, path) => {
                 let state = self.state(place, id)?;
                 let Some(file) = state.sources.file(&state.files.fragments, path) else {
@@ -286,10 +296,8 @@ impl View for Tree {
                     let session = &state.id;
                     return self.kept(place, part, Version { session, version });
                 }
-                let contents = || self.renderings.contents(&state);
-                content(place, Target::of(part, contents)?, |whose, file| {
-                    self.renderings.file(&state, whose, file)
-                })
+                let target = Target::of(part, || self.renderings.contents(&state))?;
+                self.content(place, target, Of::Now(&state))
             }
             Node::Root | Node::Sessions | Node::Session(_) | Node::Latest => {
                 self.kind(place)?;
@@ -335,25 +343,49 @@ impl Tree {
     ) -> Result<Arc<dyn Content>, TreeError> {
         let contents = || self.renderings.kept_contents(of);
         let target = Target::of(part, || contents().ok_or_else(|| stale(place)))?;
-        content(place, target, |whose, file| {
-            let kept = self.renderings.kept_file(of, whose, file);
-            kept.ok_or_else(|| stale(place))
-        })
+        self.content(place, target, Of::Kept(of))
+    }
+
+    /// The content of what stands at a place.
+    fn content(
+        &self,
+        place: &Place,
+        target: Option<Target>,
+        of: Of<'_>,
+    ) -> Result<Arc<dyn Content>, TreeError> {
+        let target = target.ok_or_else(|| not_found(place))?;
+        let kept = |kept: Option<_>| kept.ok_or_else(|| stale(place));
+        match target {
+            Target::Directory => Err(not_directory(place)),
+            Target::File(whose, file, _) => {
+                let rendered = match of {
+                    Of::Now(state) => self.renderings.file(state, whose, file)?,
+                    Of::Kept(of) => kept(self.renderings.kept_file(of, whose, file))?,
+                };
+                let content = target.content(&rendered);
+                Ok(Arc::new(content.ok_or_else(|| not_found(place))?))
+            }
+            Target::Object(key, object) => {
+                let bytes = match of {
+                    Of::Now(state) => self.renderings.object(state, key, object)?,
+                    Of::Kept(of) => self
+                        .renderings
+                        .kept_object(of.session, key)
+                        .ok_or_else(|| stale(place))?,
+                };
+                Ok(Arc::new(Slice::whole(bytes)))
+            }
+        }
     }
 }
 
-/// The content of what stands at a place.
-fn content(
-    place: &Place,
-    target: Option<Target>,
-    rendered: impl FnOnce(Whose, Derived) -> Result<Arc<Rendered>, TreeError>,
-) -> Result<Arc<dyn Content>, TreeError> {
-    let target = target.ok_or_else(|| not_found(place))?;
-    let Target::File(whose, file, _) = target else {
-        return Err(not_directory(place));
-    };
-    let content = target.content(&*rendered(whose, file)?);
-    Ok(Arc::new(content.ok_or_else(|| not_found(place))?))
+/// Which version's content.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    /// The current one's, made if need be.
+    Now(&'a State),
+    /// This one's, if it is kept.
+    Kept(Version<'a>),
 }
 
 /// The names in a directory that a session's contents make.
@@ -366,15 +398,17 @@ fn list_part(contents: &Contents, part: Part<'_>) -> Option<Vec<Entry>> {
             let names = turns.iter().enumerate();
             Some(names.map(|(turn, line)| file(&line.name(turn))).collect())
         }
-        Part::File(..) | Part::Turn(..) => None,
+        Part::Objects => Some(contents.objects.keys().map(|name| file(name)).collect()),
+        Part::File(..) | Part::Turn(..) | Part::Object(_) => None,
     }
 }
 
 /// What a session and each of its agents has, as far as there is something.
 fn parts(contents: &Contents, whose: Whose) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Derived::ALL.iter().map(|d| file(d.name())).collect();
+    let mut entries: Vec<Entry> = Derived::ALWAYS.iter().map(|d| file(d.name())).collect();
     if contents.turns(whose).is_some() {
         entries.push(directory(TURNS));
+        entries.push(file(Derived::Turns.name()));
     }
     entries
 }
