@@ -74,7 +74,7 @@ pub(super) fn of_session(session: &Session, style: Style, shown: &Shown, page: &
     }
     page.end_list();
     how_to_read(style, false, page);
-    completeness(session, shown, page);
+    completeness(session, shown, false, page);
     timeline(session, page);
 }
 
@@ -100,7 +100,7 @@ pub(super) fn of_thread(
     thread_facts(thread, page);
     page.end_list();
     how_to_read(style, true, page);
-    completeness(session, shown, page);
+    completeness(session, shown, true, page);
 }
 
 /// Where the session comes from.

@@ -408,7 +408,8 @@ pub(super) struct LogProblem {
 pub(super) struct Own<Entry> {
     #[serde(flatten)]
     pub entry: Entry,
-    /// What is not known of the session, and what the thread's own artefact does not show.
+    /// What is not known of the whole session, not of this thread alone; only `blocks_cut`, `bytes_cut`, `characters_shown_escaped`,
+    /// `characters_replaced` and `crlf_shown_as_lf` are of the thread's own artefact, and `complete` is of both.
     pub completeness: Completeness,
 }
 
