@@ -66,3 +66,14 @@ fn a_threads_document_says_that_the_gaps_are_the_sessions() {
         );
     }
 }
+
+#[test]
+fn without_a_stamped_line_no_time_is_known() {
+    let unstamped = PROMPT.replace(r#""timestamp":"2026-11-30T10:00:00Z","#, "");
+    let session = session(&[("S.jsonl", &[&unstamped])]);
+    let document = whole(&session);
+    assert_eq!(document.matches("- active seconds: not known\n").count(), 2);
+    assert!(!document.contains("0.000"), "{document}");
+    let stamped = invented::main_of(&[PROMPT]);
+    assert!(whole(&stamped).contains("- active seconds: 0.000\n"));
+}

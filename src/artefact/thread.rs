@@ -104,7 +104,8 @@ pub(super) fn times(span: &Span, page: &mut Page) {
         "wall clock seconds: ",
         Or(span.wall_clock_ms().map(Seconds), "not known"),
     ));
-    page.item(("active seconds: ", Seconds(span.active_ms)));
+    let active = span.wall_clock_ms().map(|_| Seconds(span.active_ms));
+    page.item(("active seconds: ", Or(active, "not known")));
 }
 
 /// What an agent is, who spawned it where, and where its result arrived; as items of a list.
