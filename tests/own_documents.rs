@@ -77,3 +77,30 @@ fn without_a_stamped_line_no_time_is_known() {
     let stamped = invented::main_of(&[PROMPT]);
     assert!(whole(&stamped).contains("- active seconds: 0.000\n"));
 }
+
+#[test]
+fn a_threads_document_gives_each_fact_once() {
+    for document in own(&with_threads()) {
+        for fact in ["session", "project", "file", "started", "turns", "tokens"] {
+            let count = document.matches(&format!("\n- {fact}: ")).count();
+            assert_eq!(count, 1, "{fact}: {document}");
+        }
+    }
+}
+
+#[test]
+fn words_and_lines_are_right_for_one_and_for_none() {
+    let document = whole(&with_threads());
+    for words in [
+        "leads from the main thread: 1. None",
+        "nobody spawned: 1. Only",
+    ] {
+        assert!(document.contains(words), "{words}: {document}");
+    }
+    let answer = PROMPT.replace("user\",\"uuid\":\"u1", "user\",\"uuid\":\"u2");
+    let without_gap = whole(&invented::main_of(&[PROMPT, &answer]));
+    assert!(without_gap.contains("No gap is known"), "{without_gap}");
+    for document in [document, without_gap] {
+        assert!(!document.contains("\n\n\n"), "{document}");
+    }
+}
