@@ -23,7 +23,7 @@ pub(super) struct Telemetry {
     pub versions: Vec<Safe>,
     /// The last part of the main thread's first working directory.
     pub project: Option<Safe>,
-    /// The session's title: the person's own, else the harness's, else a summary.
+    /// The session's title: the person's own, else the harness's, else a summary, else the beginning of the first prompt's first line.
     pub title: Option<Safe>,
     /// Whether the session was read from a store of captured logs and not from the harness's own files.
     pub captured: bool,
