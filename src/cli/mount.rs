@@ -77,6 +77,11 @@ fn in_background() -> Result<(), Failure> {
 }
 
 fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
+    if detached {
+        daemon::close_inherited(args.ready_fd).map_err(|error| {
+            Failure::new("cannot tell which files the background process was given").because(error)
+        })?;
+    }
     let listeners = Listeners {
         descriptor: args.ready_fd,
         socket: std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()),

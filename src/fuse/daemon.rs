@@ -7,7 +7,7 @@ use super::signals::Caught;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// What the background process says when it is ready.
 const READY: &[u8] = b"READY=1\n";
+
+/// The open descriptors of this process.
+const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// How long a process that is asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -118,6 +121,27 @@ fn ended(child: &mut Child) -> Result<Started, StartError> {
             code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
         )),
     }
+}
+
+/// Closes what the second process has from whoever started the first one, but for standard input, output and error, and `kept`. A lock
+/// or a pipe would be held for as long as the mount lives.
+///
+/// To be called before anything is opened and while there is one thread.
+pub fn close_inherited(kept: Option<u32>) -> io::Result<()> {
+    let number = |entry: io::Result<DirEntry>| {
+        let name = entry?.file_name();
+        Ok::<_, io::Error>(name.to_str().and_then(|name| name.parse().ok()))
+    };
+    let open: Vec<Option<u32>> = std::fs::read_dir(DESCRIPTORS)?
+        .map(number)
+        .collect::<Result<_, _>>()?;
+    for number in open.into_iter().flatten() {
+        if number > 2 && Some(number) != kept {
+            // The one that the list was read with is closed already.
+            let _ = close(number.cast_signed());
+        }
+    }
+    Ok(())
 }
 
 /// Tells the first process that this one is ready, and lets go of all that came from it: terminal, directory, input and output.
@@ -222,7 +246,7 @@ impl Listeners {
             .map(|number| {
                 OpenOptions::new()
                     .write(true)
-                    .open(format!("/proc/self/fd/{number}"))
+                    .open(format!("{DESCRIPTORS}/{number}"))
             })
             .transpose()
     }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixDatagram;
 as_root_and_user!(
     it_comes_back_when_it_answers_and_lets_go,
     it_tells_a_descriptor_and_a_socket,
+    it_holds_nothing_of_whoever_started_it,
     what_fails_in_the_background_is_seen_as_it_was_said,
     its_log_is_private_and_holds_what_happened,
 );
@@ -88,6 +89,23 @@ fn it_tells_a_descriptor_and_a_socket(world: &World) {
     let said = world.refused(2, &["sessionfs", "mount", "--ready-fd", "77", &store, &mnt]);
     assert!(said.contains("--ready-fd"), "{said}");
     assert_eq!(world.mounts(), 0);
+}
+
+fn it_holds_nothing_of_whoever_started_it(world: &World) {
+    let (store, mnt) = (world.text("home/store"), world.mnt());
+    // Its own lock, and a pipe to who waits for its end.
+    let script = r#"exec 7>"$2" 8>&1; flock 7; sessionfs mount --ready-fd 9 "$0" "$1" 9>"$2.ready" >/dev/null 2>&1"#;
+    let lock = world.text("home/lock");
+    world.must(&["bash", "-c", script, &store, &mnt, &lock]);
+    assert!(world.answers());
+    world.must(&["flock", "--nonblock", &lock, "true"]);
+    assert_eq!(world.must(&["cat", &format!("{lock}.ready")]), "READY=1\n");
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", process(&mnt))).unwrap();
+    for descriptor in descriptors {
+        let target = std::fs::read_link(descriptor.unwrap().path()).unwrap();
+        assert!(!target.starts_with(&lock), "{}", target.display());
+    }
+    world.must(&["sessionfs", "unmount", &mnt]);
 }
 
 fn what_fails_in_the_background_is_seen_as_it_was_said(world: &World) {
