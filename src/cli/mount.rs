@@ -88,7 +88,9 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
     };
     if let Err(error) = listeners.check() {
         return Err(
-            Failure::wrong_use("cannot write to the descriptor of --ready-fd").because(error),
+            Failure::wrong_use("cannot write to the descriptor of --ready-fd")
+                .because(error)
+                .hint("open it for the command, such as: sessionfs mount --ready-fd 3 … 3>ready"),
         );
     }
     refuse_lone_source(args)?;

@@ -247,6 +247,12 @@ impl Listeners {
                 OpenOptions::new()
                     .write(true)
                     .open(format!("{DESCRIPTORS}/{number}"))
+                    .map_err(|error| match error.kind() {
+                        io::ErrorKind::NotFound => {
+                            io::Error::other(format!("descriptor {number} is not open"))
+                        }
+                        _ => error,
+                    })
             })
             .transpose()
     }
@@ -311,6 +317,7 @@ mod tests {
             descriptor: Some(987_654),
             socket: None,
         };
-        assert!(listeners.check().is_err());
+        let error = listeners.check().unwrap_err();
+        assert_eq!(error.to_string(), "descriptor 987654 is not open");
     }
 }

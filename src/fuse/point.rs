@@ -83,10 +83,13 @@ impl PointError {
         match self {
             Self::Missing(point) => Some(format!("make it first: mkdir {}", point.display())),
             Self::NotDirectory(_) | Self::NotEmpty(_) => Some("give an empty directory".to_owned()),
-            Self::Mounted { point, .. } => Some(format!(
-                "choose another, or unmount it: sessionfs unmount {}",
-                point.display()
-            )),
+            Self::Mounted { point, file_system } if file_system == mountinfo::FILE_SYSTEM => {
+                Some(format!(
+                    "choose another, or unmount it: sessionfs unmount {}",
+                    point.display()
+                ))
+            }
+            Self::Mounted { .. } => Some("give an empty directory in it, or elsewhere".to_owned()),
             Self::IsSource(_) | Self::InSource { .. } | Self::AroundSource { .. } => {
                 Some("give an empty directory outside of every source".to_owned())
             }

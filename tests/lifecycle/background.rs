@@ -87,7 +87,10 @@ fn it_tells_a_descriptor_and_a_socket(world: &World) {
         world.must(&["sessionfs", "unmount", &mnt]);
     }
     let said = world.refused(2, &["sessionfs", "mount", "--ready-fd", "77", &store, &mnt]);
-    assert!(said.contains("--ready-fd"), "{said}");
+    assert!(
+        said.contains("--ready-fd: descriptor 77 is not open\nhint: open it"),
+        "{said}"
+    );
     assert_eq!(world.mounts(), 0);
 }
 
