@@ -4,6 +4,7 @@
 //! standard output, which is a pipe, and shares standard error with the first, so that what it says is seen as it said it.
 
 use super::signals::Caught;
+use crate::store::safe_name_within;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use std::ffi::{OsStr, OsString};
@@ -30,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A log of this length is put aside before a new mount writes to it.
 const LOG_LIMIT: u64 = 1 << 20;
+
+/// Bytes of a log's name without its endings.
+const LONGEST_NAME: usize = 240;
 
 /// How a start in the background went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +169,8 @@ pub fn settle(log: Option<&File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a mount on this point logs: `$XDG_STATE_HOME/sessionfs/<the point's name>.log`, by default below `~/.local/state`.
+/// Where a mount on this point logs: `$XDG_STATE_HOME/sessionfs/<the point's name>.log`, by default below `~/.local/state`. The name is
+/// made safe.
 ///
 /// Nothing if there is no home.
 pub fn log_path(point: &Path) -> Option<PathBuf> {
@@ -180,12 +185,9 @@ fn log_path_in(point: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Opt
     };
     let state =
         absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    let mut name = point
-        .file_name()
-        .unwrap_or(OsStr::new("root"))
-        .to_os_string();
-    name.push(".log");
-    Some(state.join("sessionfs").join(name))
+    let name = point.file_name().unwrap_or(OsStr::new("root"));
+    let name = safe_name_within(name.as_bytes(), LONGEST_NAME);
+    Some(state.join("sessionfs").join(name + ".log"))
 }
 
 /// Opens a log for writing at its end. Makes its directory, and puts a long one aside as `<name>.old`.
@@ -282,6 +284,7 @@ mod tests {
             some("/h/.local/state/sessionfs/mnt.log")
         );
         assert_eq!(of("/a/mnt", "", ""), None);
+        assert_eq!(of("/a/m\n\t", "/s", ""), some("/s/sessionfs/m%0A%09.log"));
     }
 
     #[test]
