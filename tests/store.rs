@@ -354,6 +354,41 @@ fn links_to_directories_are_followed_once() {
 }
 
 #[test]
+fn a_session_takes_in_nothing_that_lies_outside_of_the_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("projects");
+    let outside = dir.path().join("outside");
+    write(&outside, "subagents/agent-secret.jsonl", &line(A));
+    write(&outside, "secret.txt", "secret");
+    write(&root, &format!("-p/{A}.jsonl"), &line(A));
+    write(&root, &format!("-p/{A}/subagents/agent-a1.jsonl"), &line(A));
+    write(&root, "-q/shared/note.txt", "inside");
+    let subagents = root.join(format!("-p/{A}/subagents"));
+    symlink(&outside, subagents.join("out")).unwrap();
+    symlink(root.join("-q/shared"), subagents.join("in")).unwrap();
+    // The folder of a whole session, with its main file and without one.
+    write(&root, &format!("-p/{B}.jsonl"), &line(B));
+    symlink(&outside, root.join("-p").join(B)).unwrap();
+    let other = "1ab2c3d4-0000-4000-8000-000000000003";
+    symlink(&outside, root.join("-p").join(other)).unwrap();
+
+    let store = store(&[&root]);
+    assert_eq!(ids(&store), [A, B]);
+    let why = "a symbolic link that leads out of the source";
+    let a = store.files(A).unwrap();
+    let in_a = ["subagents/agent-a1.jsonl", "subagents/in/note.txt"];
+    let mut expected: Vec<String> = in_a.iter().map(|name| format!("{A}/{name}")).collect();
+    expected.push(format!("{A}.jsonl"));
+    assert_eq!(names(&a), expected);
+    assert_eq!(a.unused, [("out".to_owned(), why.to_owned())]);
+    let b = store.files(B).unwrap();
+    assert_eq!(names(&b), [format!("{B}.jsonl")]);
+    assert_eq!(b.unused, [(B.to_owned(), why.to_owned())]);
+    let said = root.join("-p").join(other);
+    assert_eq!(problems(&store), [format!("{}: {why}", said.display())]);
+}
+
+#[test]
 fn hostile_names_become_safe_ids_and_are_never_followed() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("projects");

@@ -192,9 +192,16 @@ impl Look<'_> {
             Err(error) => return fault(format!("cannot be looked at: {error}")),
         };
         if metadata.is_dir() {
-            return match stem(name) {
+            let fact = match stem(name) {
                 Some(_) => Fact::Fault("a directory, no transcript".into()),
                 None => self.directory(name, &path),
+            };
+            // A project folder may lie anywhere; what belongs to one session must not be somebody else's.
+            return match fact {
+                Fact::Session if *kind == Kind::Link => {
+                    self.target(path).map_or_else(|why| why, |_| fact)
+                }
+                fact => fact,
             };
         }
         let Some(stem) = stem(name) else {
@@ -204,10 +211,9 @@ impl Look<'_> {
             return Fact::Fault(format!("{}, which is never opened", kind_of(&metadata)));
         }
         let target = if *kind == Kind::Link {
-            match path.canonicalize() {
-                Ok(target) if (self.inside)(&target) => target,
-                Ok(_) => return Fact::Fault("a symbolic link that leads out of the source".into()),
-                Err(error) => return Fact::Fault(format!("cannot be followed: {error}")),
+            match self.target(path) {
+                Ok(target) => target,
+                Err(why) => return why,
             }
         } else {
             path
@@ -224,6 +230,17 @@ impl Look<'_> {
             ),
             Ok(head) if head.transcript => Fact::Main,
             Ok(_) => Fact::Fault("no line in its head is a transcript's".into()),
+        }
+    }
+
+    /// Where a link leads, if that is where it may lead.
+    fn target(&self, link: PathBuf) -> Result<PathBuf, Fact> {
+        match link.canonicalize() {
+            Ok(target) if (self.inside)(&target) => Ok(target),
+            Ok(_) => Err(Fact::Fault(
+                "a symbolic link that leads out of the source".into(),
+            )),
+            Err(error) => Err(Fact::Fault(format!("cannot be followed: {error}"))),
         }
     }
 
@@ -291,7 +308,7 @@ impl Look<'_> {
         folder.projects.append(&mut linked);
         for (name, why) in faults {
             // A fault of a session that has something else here is that session's to tell.
-            match stem(name).and_then(|stem| folder.pieces.get_mut(stem)) {
+            match folder.pieces.get_mut(stem(name).unwrap_or(name)) {
                 Some(piece) => piece
                     .unused
                     .push((name.to_string_lossy().into_owned(), why)),

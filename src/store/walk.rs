@@ -140,7 +140,6 @@ impl Found<'_> {
         let mut path = self.folder.path.join(name);
         let metadata = match std::fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_symlink() => match std::fs::metadata(&path) {
-                Ok(metadata) if metadata.is_dir() => return Some(name.to_path_buf()),
                 Ok(metadata) => {
                     let target = path.canonicalize();
                     match target {
