@@ -282,6 +282,19 @@ impl Store {
         &self.sources
     }
 
+    /// The directories in which the sessions lie: the roots of the sources, and the project folders outside of them to which
+    /// links lead from there.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let roots = self.sources.iter().map(|source| source.root.clone());
+        let index = self.index();
+        let folders = index.folders().map(Path::to_path_buf);
+        let is_outside = |folder: &PathBuf| {
+            let held = |canonical: PathBuf| self.sources.iter().any(|s| s.holds(&canonical));
+            !folder.canonicalize().is_ok_and(held)
+        };
+        roots.chain(folders.filter(is_outside)).collect()
+    }
+
     /// Which sessions there are. Reads again only the folders that changed; those who ask at the same time share one look.
     ///
     /// Opens nothing but the heads of files whose names do not say what they are, and, where two sources have a session of

@@ -246,6 +246,34 @@ fn nothing_is_written_below_a_source() {
 }
 
 #[test]
+fn nothing_is_written_where_a_link_of_a_source_leads() {
+    let home = Home::new();
+    let elsewhere = home.demo("elsewhere").join("-home-user-tally");
+    for source in ["store", ".claude/projects"] {
+        std::fs::create_dir_all(home.path(source)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, home.path(source).join("-linked")).unwrap();
+    }
+    let before = snapshot(&home.path("elsewhere"));
+    let out = "elsewhere/-home-user-tally/out";
+    let of_store = ["--source", "store", "-o"];
+    for args in [
+        [
+            &["reconstruct", "7a11"],
+            &of_store[..],
+            &["elsewhere/-home-user-tally"],
+        ]
+        .concat(),
+        [&["export"], &of_store[..], &[out]].concat(),
+        [&["export", "7a11"], &of_store[..], &["store/-linked/out"]].concat(),
+        vec!["demo", out],
+    ] {
+        let said = home.failure(1, args);
+        assert!(said.contains("below the source"), "{said}");
+    }
+    assert_eq!(before, snapshot(&home.path("elsewhere")));
+}
+
+#[test]
 fn export_writes_the_tree_of_one_session_or_of_all() {
     let home = Home::new();
     home.demo("store");

@@ -82,6 +82,11 @@ impl Opened {
         Arc::clone(&self.0)
     }
 
+    /// The directories in which their sessions lie, also those to which links lead.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        self.0.places()
+    }
+
     /// Their directories.
     pub(super) fn roots(&self) -> Vec<PathBuf> {
         let sources = self.0.sources().iter();
@@ -117,7 +122,7 @@ impl Opened {
 
     /// Refuses a place for output that lies below a source.
     pub(super) fn refuse_below(&self, output: &Path) -> Result<(), Failure> {
-        refuse_below(&self.roots(), output)
+        refuse_below(&self.places(), output)
     }
 
     /// Says what could not be used and belongs to no session.
@@ -128,8 +133,17 @@ impl Opened {
     }
 }
 
+/// Refuses a place for output that lies below one of the default places of sessions.
+pub(super) fn refuse_below_defaults(output: &Path) -> Result<(), Failure> {
+    let roots = Source::default_places_here();
+    // One that is not there, or cannot be read, leads nowhere else.
+    let sources = roots.iter().filter_map(|root| Source::recognise(root).ok());
+    let linked = Store::new(sources.collect()).places();
+    refuse_below(&[roots, linked].concat(), output)
+}
+
 /// Refuses a place for output that lies below one of these folders that hold sessions: no command ever writes there.
-pub(super) fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
+fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
     let place = resolved(output).map_err(|error| {
         Failure::new(format!("cannot look at {}", output.display())).because(error)
     })?;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -91,6 +91,11 @@ impl Index {
     /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
+    }
+
+    /// The folders in which they lie, as the sources name them.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(|folder| folder.path.as_path())
     }
 
     /// When a folder with sessions last got or lost an entry; none if there is no folder.

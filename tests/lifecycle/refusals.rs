@@ -65,6 +65,22 @@ fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
         let said = world.refused(1, &words);
         assert!(said.contains(what), "{words:?}: {said}");
     }
+    // A project folder that is a link lies elsewhere.
+    let (linked, project) = (
+        world.text("home/linked"),
+        world.text("home/elsewhere/project"),
+    );
+    let inside = format!("{project}/mnt");
+    world.must(&["mkdir", "-p", &linked, &inside]);
+    world.must(&["ln", "-s", &project, &format!("{linked}/project")]);
+    for (point, what) in [
+        (&inside, "lies in the source"),
+        (&project, "is the source itself"),
+        (&world.text("home/elsewhere"), "holds the source"),
+    ] {
+        let said = world.refused(1, &["sessionfs", "mount", &linked, point]);
+        assert!(said.contains(what), "{point}: {said}");
+    }
     if world.who == Who::Root && nix::unistd::getuid().is_root() {
         // The same directory by another way.
         let bound = world.text("home/bound");
