@@ -334,7 +334,7 @@ impl Store {
     pub fn modified(&self, id: &str) -> Option<SystemTime> {
         let index = self.index();
         let located = index.sessions.get(id)?;
-        let mains = located.pieces().filter(|(_, piece)| piece.main);
+        let mains = located.pieces().filter(|(_, piece)| piece.main.is_some());
         if let Some(newest) = mains
             .filter_map(|(folder, _)| modified(&located.main(folder)))
             .max()

@@ -5,7 +5,7 @@
 
 use super::Fingerprint;
 use super::Problem;
-use super::listing::{Kind, Listing, Listings};
+use super::listing::{Kind, Listing, Listings, Named};
 use super::open::kind_of;
 use super::probe::Probes;
 use super::source::is_uuid;
@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -41,14 +42,29 @@ impl Folder {
 /// What one session has in one folder.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// Whether `<stem>.jsonl` is there.
-    pub(super) main: bool,
+    /// `<stem>.jsonl`, if it is there.
+    pub(super) main: Option<Main>,
     /// Whether `<stem>/` is there.
     pub(super) folder: bool,
     /// Files of its agents that lie in the folder itself.
     pub(super) beside: Vec<OsString>,
     /// Files that cannot be used: base name and why.
     pub(super) unused: Vec<(String, String)>,
+}
+
+impl Piece {
+    /// Whether there is nothing but the main file.
+    pub(super) fn is_main_alone(&self) -> bool {
+        !self.folder && self.beside.is_empty() && self.unused.is_empty()
+    }
+}
+
+/// Which file a main file is, as far as its folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Main {
+    pub(super) inode: u64,
+    /// Whether its name here is a symbolic link.
+    pub(super) linked: bool,
 }
 
 /// Folders as they were seen last.
@@ -70,7 +86,7 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fact {
     /// The main file of the session of its stem.
-    Main,
+    Main(Main),
     /// The folder of the session of its name.
     Session,
     /// An agent's transcript that names its session.
@@ -159,9 +175,13 @@ struct Look<'a> {
 impl Look<'_> {
     /// What the entry is, if its name and kind decide it.
     fn by_name(&self, entry: usize) -> Option<Fact> {
-        let (name, kind) = &self.listing.entries[entry];
+        let Named { name, kind, inode } = &self.listing.entries[entry];
+        let main = Fact::Main(Main {
+            inode: *inode,
+            linked: false,
+        });
         match (kind, stem(name)) {
-            (Kind::File, Some(stem)) => is_uuid(stem).then_some(Fact::Main),
+            (Kind::File, Some(stem)) => is_uuid(stem).then_some(main),
             (Kind::File | Kind::Special, None) => Some(Fact::Nothing),
             (Kind::Directory, Some(_)) => Some(Fact::Fault("a directory, no transcript".into())),
             (Kind::Directory, None) if self.has_main(name) => Some(Fact::Session),
@@ -172,7 +192,7 @@ impl Look<'_> {
 
     /// What an entry is whose name does not decide it.
     fn closely(&self, entry: usize) -> Fact {
-        let (name, kind) = &self.listing.entries[entry];
+        let Named { name, kind, .. } = &self.listing.entries[entry];
         let path = self.path.join(name);
         let expected = stem(name).is_some() || self.root;
         let fault = |why: String| {
@@ -219,8 +239,12 @@ impl Look<'_> {
             path
         };
         let is_agent = agent_id(name).is_some();
+        let main = Fact::Main(Main {
+            inode: metadata.ino(),
+            linked: *kind == Kind::Link,
+        });
         if !is_agent && is_uuid(stem) {
-            return Fact::Main;
+            return main;
         }
         match self.probes.head(&target, Fingerprint::of(&metadata)) {
             Err(error) => Fact::Fault(error.reason()),
@@ -228,7 +252,7 @@ impl Look<'_> {
                 || Fact::Fault("an agent's transcript that names no session".into()),
                 Fact::Agent,
             ),
-            Ok(head) if head.transcript => Fact::Main,
+            Ok(head) if head.transcript => main,
             Ok(_) => Fact::Fault("no line in its head is a transcript's".into()),
         }
     }
@@ -254,7 +278,7 @@ impl Look<'_> {
         };
         // An export may keep each session in a folder of its own, which is then a small project folder.
         let holds_main = || {
-            let mut names = listing.entries.iter().map(|(name, _)| name);
+            let mut names = listing.entries.iter().map(|entry| &entry.name);
             names.any(|name| stem(name).is_some() && agent_id(name).is_none())
         };
         let has_agents = listing.kind(OsStr::new("subagents")) == Some(Kind::Directory);
@@ -289,10 +313,10 @@ impl Look<'_> {
         let mut facts = facts.iter();
         let mut faults = Vec::new();
         let mut linked = Vec::new();
-        for (i, (name, kind)) in self.listing.entries.iter().enumerate() {
+        for (i, Named { name, kind, .. }) in self.listing.entries.iter().enumerate() {
             let fact = self.by_name(i).or_else(|| facts.next().cloned());
             match fact.unwrap_or(Fact::Nothing) {
-                Fact::Main => folder.piece(stem(name).unwrap_or(name)).main = true,
+                Fact::Main(main) => folder.piece(stem(name).unwrap_or(name)).main = Some(main),
                 Fact::Session => folder.piece(name).folder = true,
                 Fact::Agent(session) => {
                     let piece = folder.piece(OsStr::new(&session));
