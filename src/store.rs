@@ -162,12 +162,23 @@ pub struct Problem {
     pub path: PathBuf,
     /// What is wrong with it.
     pub why: String,
+    /// Whether it could not be read, so that nobody knows what is there; else it is known to be nothing that is shown.
+    pub failed: bool,
 }
 
 impl Problem {
     fn new(path: &Path, why: String) -> Self {
         let path = path.to_path_buf();
-        Self { path, why }
+        let failed = false;
+        Self { path, why, failed }
+    }
+
+    fn failed(path: &Path, why: String) -> Self {
+        let failed = true;
+        Self {
+            failed,
+            ..Self::new(path, why)
+        }
     }
 }
 

@@ -76,6 +76,45 @@ fn list_shows_the_newest_first_and_the_same_as_json() {
     assert_eq!(rows.as_array().unwrap().len(), 2);
 }
 
+/// A store of two projects, one of which holds what cannot be read: a name longer than a path may be.
+fn unreadable(home: &Home) {
+    home.demo("store");
+    // The file system refuses to look through this link whoever asks, unlike a folder without permissions, which root reads.
+    let long = format!("{}/x", "y".repeat(300));
+    std::os::unix::fs::symlink(long, home.path("store/-broken")).unwrap();
+}
+
+#[test]
+fn list_shows_what_it_can_and_fails_where_a_folder_cannot_be_read() {
+    let home = Home::new();
+    unreadable(&home);
+    let run = |options: &[&str]| {
+        let args = [&["list", "--source", "store"], options].concat();
+        let assert = home.sessionfs(args).assert().code(1);
+        let output = assert.get_output().clone();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    for options in [&[][..], &["--json"], &["--quiet"]] {
+        let (printed, said) = run(options);
+        assert!(printed.contains("7a11c0de"), "{printed}");
+        assert!(
+            said.contains("store/-broken: cannot be looked at: "),
+            "{said}"
+        );
+        assert!(said.contains("error: 1 of the folders"), "{said}");
+    }
+    // What is known to be no transcript is said, and nothing failed.
+    std::fs::remove_file(home.path("store/-broken")).unwrap();
+    write(&home.path("store/-home-user-tally/notes.jsonl"), "{}\n");
+    let assert = home
+        .sessionfs(["list", "--source", "store"])
+        .assert()
+        .success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("notes.jsonl: no line"), "{said}");
+}
+
 #[test]
 fn list_obeys_no_terminal_sequence_of_a_title() {
     let home = Home::new();

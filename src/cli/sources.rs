@@ -125,11 +125,26 @@ impl Opened {
         refuse_below(&self.places(), output)
     }
 
-    /// Says what could not be used and belongs to no session.
-    fn warn(&self) {
-        for problem in self.0.index().problems() {
-            tracing::warn!("{}", display::line(&problem.to_string()));
+    /// Says what could not be used and belongs to no session, and whether there is no session at all.
+    pub(super) fn warn(&self) {
+        let index = self.0.index();
+        for problem in index.problems() {
+            let said = display::line(&problem.to_string());
+            if problem.failed {
+                tracing::error!("{said}");
+            } else {
+                tracing::warn!("{said}");
+            }
         }
+        if index.is_empty() {
+            tracing::warn!("no sessions in these sources");
+        }
+    }
+
+    /// How many folders and files could not be read, so that nobody knows which sessions are there.
+    pub(super) fn unread(&self) -> usize {
+        let index = self.0.index();
+        index.problems().iter().filter(|p| p.failed).count()
     }
 }
 

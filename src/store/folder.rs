@@ -4,11 +4,12 @@
 //! looked at; as long as neither the names nor those looks say something new, the folder of last time is given again.
 
 use super::Fingerprint;
-use super::Problem;
 use super::listing::{Kind, Listing, Listings, Named};
 use super::open::kind_of;
 use super::probe::Probes;
 use super::source::is_uuid;
+use super::{Problem, StoreError};
+use nix::errno::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -96,7 +97,26 @@ enum Fact {
     /// None of the store's business.
     Nothing,
     /// What should have been a transcript or a folder, and why it is not.
-    Fault(String),
+    Fault(Fault),
+}
+
+/// Why an entry cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    why: String,
+    /// Whether the file system refused, so that nobody knows what is there.
+    failed: bool,
+}
+
+impl Fact {
+    fn unusable(why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::Fault(Fault { why, failed: false })
+    }
+
+    fn failed(why: String) -> Self {
+        Self::Fault(Fault { why, failed: true })
+    }
 }
 
 impl Folders {
@@ -118,7 +138,7 @@ impl Folders {
     ) -> Result<Arc<Folder>, Problem> {
         let listing = listings
             .list(path)
-            .map_err(|error| Problem::new(path, format!("cannot be listed: {error}")))?;
+            .map_err(|error| Problem::failed(path, format!("cannot be listed: {error}")))?;
         let look = Look {
             path,
             root,
@@ -183,7 +203,7 @@ impl Look<'_> {
         match (kind, stem(name)) {
             (Kind::File, Some(stem)) => is_uuid(stem).then_some(main),
             (Kind::File | Kind::Special, None) => Some(Fact::Nothing),
-            (Kind::Directory, Some(_)) => Some(Fact::Fault("a directory, no transcript".into())),
+            (Kind::Directory, Some(_)) => Some(Fact::unusable("a directory, no transcript")),
             (Kind::Directory, None) if self.has_main(name) => Some(Fact::Session),
             (Kind::Directory, None) if is_uuid(name) && !self.root => Some(Fact::Session),
             (Kind::Directory, None) | (Kind::Special, Some(_)) | (Kind::Link, _) => None,
@@ -195,25 +215,19 @@ impl Look<'_> {
         let Named { name, kind, .. } = &self.listing.entries[entry];
         let path = self.path.join(name);
         let expected = stem(name).is_some() || self.root;
-        let fault = |why: String| {
-            if expected {
-                Fact::Fault(why)
-            } else {
-                Fact::Nothing
-            }
-        };
+        let fault = |fact: Fact| if expected { fact } else { Fact::Nothing };
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
-            Err(_) if *kind == Kind::Link => {
-                return fault("a symbolic link that leads nowhere".into());
+            Err(error) if *kind == Kind::Link && leads_nowhere(&error) => {
+                return fault(Fact::unusable("a symbolic link that leads nowhere"));
             }
             // It went away since its folder was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Fact::Nothing,
-            Err(error) => return fault(format!("cannot be looked at: {error}")),
+            Err(error) => return fault(Fact::failed(format!("cannot be looked at: {error}"))),
         };
         if metadata.is_dir() {
             let fact = match stem(name) {
-                Some(_) => Fact::Fault("a directory, no transcript".into()),
+                Some(_) => Fact::unusable("a directory, no transcript"),
                 None => self.directory(name, &path),
             };
             // A project folder may lie anywhere; what belongs to one session must not be somebody else's.
@@ -228,7 +242,7 @@ impl Look<'_> {
             return Fact::Nothing;
         };
         if !metadata.is_file() {
-            return Fact::Fault(format!("{}, which is never opened", kind_of(&metadata)));
+            return Fact::unusable(format!("{}, which is never opened", kind_of(&metadata)));
         }
         let target = if *kind == Kind::Link {
             match self.target(path) {
@@ -247,13 +261,14 @@ impl Look<'_> {
             return main;
         }
         match self.probes.head(&target, Fingerprint::of(&metadata)) {
-            Err(error) => Fact::Fault(error.reason()),
+            Err(error @ StoreError::NotRegular { .. }) => Fact::unusable(error.reason()),
+            Err(error) => Fact::failed(error.reason()),
             Ok(head) if is_agent => head.session.map_or_else(
-                || Fact::Fault("an agent's transcript that names no session".into()),
+                || Fact::unusable("an agent's transcript that names no session"),
                 Fact::Agent,
             ),
             Ok(head) if head.transcript => main,
-            Ok(_) => Fact::Fault("no line in its head is a transcript's".into()),
+            Ok(_) => Fact::unusable("no line in its head is a transcript's"),
         }
     }
 
@@ -261,10 +276,10 @@ impl Look<'_> {
     fn target(&self, link: PathBuf) -> Result<PathBuf, Fact> {
         match link.canonicalize() {
             Ok(target) if (self.inside)(&target) => Ok(target),
-            Ok(_) => Err(Fact::Fault(
-                "a symbolic link that leads out of the source".into(),
+            Ok(_) => Err(Fact::unusable(
+                "a symbolic link that leads out of the source",
             )),
-            Err(error) => Err(Fact::Fault(format!("cannot be followed: {error}"))),
+            Err(error) => Err(Fact::failed(format!("cannot be followed: {error}"))),
         }
     }
 
@@ -274,7 +289,7 @@ impl Look<'_> {
         }
         let listing = match self.listings.list(path) {
             Ok(listing) => listing,
-            Err(error) => return Fact::Fault(format!("cannot be listed: {error}")),
+            Err(error) => return Fact::failed(format!("cannot be listed: {error}")),
         };
         // An export may keep each session in a folder of its own, which is then a small project folder.
         let holds_main = || {
@@ -308,7 +323,7 @@ impl Look<'_> {
         };
         if self.listing.cut {
             let why = "has more names than are read; the rest are left out";
-            folder.problems.push(Problem::new(self.path, why.into()));
+            folder.problems.push(Problem::failed(self.path, why.into()));
         }
         let mut facts = facts.iter();
         let mut faults = Vec::new();
@@ -326,19 +341,21 @@ impl Look<'_> {
                 Fact::Project if *kind == Kind::Link => linked.push(self.path.join(name)),
                 Fact::Project => folder.projects.push(self.path.join(name)),
                 Fact::Nothing => {}
-                Fact::Fault(why) => faults.push((name, why)),
+                Fact::Fault(fault) => faults.push((name, fault)),
             }
         }
         folder.projects.append(&mut linked);
-        for (name, why) in faults {
+        for (name, Fault { why, failed }) in faults {
             // A fault of a session that has something else here is that session's to tell.
             match folder.pieces.get_mut(stem(name).unwrap_or(name)) {
                 Some(piece) => piece
                     .unused
                     .push((name.to_string_lossy().into_owned(), why)),
-                None => folder
-                    .problems
-                    .push(Problem::new(&self.path.join(name), why)),
+                None => folder.problems.push(Problem {
+                    path: self.path.join(name),
+                    why,
+                    failed,
+                }),
             }
         }
         folder
@@ -350,6 +367,11 @@ impl Look<'_> {
         name.push(".meta.json");
         matches!(self.listing.kind(&name), Some(Kind::File | Kind::Link)).then_some(name)
     }
+}
+
+/// Whether a link that cannot be looked through ends at nothing, or at itself.
+fn leads_nowhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ELOOP as i32)
 }
 
 /// What stands before `.jsonl`.
