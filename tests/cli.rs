@@ -313,6 +313,35 @@ fn nothing_is_written_where_a_link_of_a_source_leads() {
 }
 
 #[test]
+fn export_of_all_says_what_it_leaves_out() {
+    let home = Home::new();
+    unreadable(&home);
+    tool("mkfifo", [home.path("store/-home-user-tally/pipe.jsonl")]);
+    let run = |args: &[&str], code| {
+        let args = [&["export", "--source", "store", "-o"], args].concat();
+        let assert = home.sessionfs(args).assert().code(code);
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    let said = run(&["out"], 1);
+    assert!(
+        said.contains("store/-broken: cannot be looked at: "),
+        "{said}"
+    );
+    assert!(
+        said.contains("pipe.jsonl: a FIFO, which is never opened"),
+        "{said}"
+    );
+    assert!(said.contains("error: 1 of the sources' folders"), "{said}");
+    let artefact = format!("out/sessions/{PARSER}/artefact.md");
+    assert!(home.path(&artefact).is_file(), "all others are there");
+    // What one session needs is all there.
+    assert_eq!(run(&["one", "7a11"], 0), "");
+    // Nothing failed where a FIFO is not opened.
+    std::fs::remove_file(home.path("store/-broken")).unwrap();
+    assert!(run(&["again"], 0).contains("a FIFO, which is never opened"));
+}
+
+#[test]
 fn export_writes_the_tree_of_one_session_or_of_all() {
     let home = Home::new();
     home.demo("store");

@@ -42,7 +42,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             places.push(place);
         }
     }
-    if places.is_empty() {
+    let all = places.is_empty();
+    if all {
+        opened.warn();
         places.push(Place::root());
     }
     let tree = opened.tree();
@@ -63,13 +65,22 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             .collect();
         output::print(format!("{}\n", written.display()).as_bytes())?;
     }
-    match faults {
-        0 => Ok(()),
-        faults => Err(Failure::new(format!(
+    let unread = if all { opened.unread() } else { 0 };
+    let mut missing = Vec::new();
+    if faults > 0 {
+        missing.push(format!(
             "{faults} of the files could not be exported; all others were"
-        ))
-        .hint("each is named above, with the reason")),
+        ));
     }
+    if unread > 0 {
+        missing.push(format!(
+            "{unread} of the sources' folders and files could not be read; sessions may be missing"
+        ));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(missing.join(", and ")).hint("each is named above, with the reason"))
 }
 
 /// Names what could not be written and says how much that was.
