@@ -155,6 +155,35 @@ fn a_prefix_names_a_session_unless_it_names_two_or_none() {
 }
 
 #[test]
+fn cat_takes_two_separators_for_one_and_minds_its_own_session() {
+    let home = Home::new();
+    unreadable(&home);
+    let cat = |what: &str| {
+        let assert = home.sessionfs(["cat", what, "--source", "store"]).assert();
+        let output = assert.success().get_output().clone();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{what}");
+        output.stdout
+    };
+    let artefact = cat("7a11/artefact.md");
+    for what in [
+        "7a11",
+        "7a11/",
+        "7a11//",
+        "7a11//artefact.md",
+        "7a11/./artefact.md",
+    ] {
+        assert_eq!(cat(what), artefact, "{what}");
+    }
+    let said = home.failure(2, ["cat", "7a11/../README.md", "--source", "store"]);
+    assert!(said.contains("leads out of the session"), "{said}");
+    let said = home.failure(1, ["cat", "no", "--source", "store"]);
+    assert!(
+        said.contains("-broken") && said.contains("no session begins"),
+        "{said}"
+    );
+}
+
+#[test]
 fn without_any_source_it_names_the_demo() {
     let home = Home::new();
     for args in [

@@ -102,10 +102,11 @@ impl Opened {
     }
 
     /// The ID of the session that a person means by it, or by a beginning of it.
+    ///
+    /// What is wrong with other files is said only where there is no such session: it may lie in them.
     pub(super) fn resolve(&self, wanted: &str) -> Result<String, Failure> {
-        self.warn();
         let index = self.0.index();
-        resolve(index.ids(), wanted)
+        resolve(index.ids(), wanted).inspect_err(|_| self.warn())
     }
 
     /// The files of a session that was there a moment ago.
