@@ -1,6 +1,7 @@
 //! Where a command's sessions come from, and which one of them it means.
 
-use super::Failure;
+use super::{Failure, output};
+use crate::fuse::point;
 use crate::store::{SessionFiles, Source, Store};
 use crate::transcript::display;
 use crate::tree::{Options, Tree};
@@ -49,7 +50,37 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
 }
 
 fn one(folder: &Path) -> Result<Source, Failure> {
-    Source::recognise(folder).map_err(|error| Failure::new("cannot use this source").because(error))
+    refuse_own_mount(folder)?;
+    Source::recognise(folder).map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::new("cannot use this source").because(error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
+}
+
+/// What a mount of ours shows is made from sessions and would be misread as some.
+fn refuse_own_mount(folder: &Path) -> Result<(), Failure> {
+    let Some(mount) = point::mount_of_ours(folder) else {
+        return Ok(());
+    };
+    let what = format!(
+        "cannot use this source: {} lies in the sessionfs mount on {}",
+        folder.display(),
+        mount.point.display()
+    );
+    Err(if mount.is_dead {
+        let unmount = format!(
+            "unmount it: sessionfs unmount {}",
+            output::shell_word(&mount.point)
+        );
+        Failure::new(format!("{what}, whose process has died")).hint(unmount)
+    } else {
+        Failure::new(format!("{what}, which shows sessions and stores none"))
+            .hint("give the folder that it was mounted from")
+    })
 }
 
 /// Sources that were opened.
@@ -60,7 +91,6 @@ impl Opened {
     /// when it comes.
     pub(super) fn excluding(sources: Vec<Source>, excluded: &[String]) -> Result<Self, Failure> {
         let all = Self(Arc::new(Store::new(sources.clone())));
-        all.warn();
         if excluded.is_empty() {
             return Ok(all);
         }

@@ -102,7 +102,8 @@ impl Index {
 
     /// The folders in which they lie, as the sources name them.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.folders.iter().map(|folder| folder.path.as_path())
+        let holding = self.folders.iter().filter(|f| !f.pieces.is_empty());
+        holding.map(|folder| folder.path.as_path())
     }
 
     /// When a folder with sessions last got or lost an entry; none if there is no folder.

@@ -6,6 +6,7 @@ use std::process::Stdio;
 as_root_and_user!(
     a_mount_point_that_cannot_be_used_is_refused,
     a_mount_point_that_overlaps_a_source_is_refused,
+    a_mount_of_ours_is_no_source,
     what_is_not_ours_is_not_unmounted,
     a_link_from_a_source_into_the_mount_hangs_nobody,
 );
@@ -72,6 +73,8 @@ fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
     );
     let inside = format!("{project}/mnt");
     world.must(&["mkdir", "-p", &linked, &inside]);
+    let session = format!("{project}/1ab2c3d4-0000-4000-8000-000000000001.jsonl");
+    world.must(&["touch", &session]);
     world.must(&["ln", "-s", &project, &format!("{linked}/project")]);
     for (point, what) in [
         (&inside, "lies in the source"),
@@ -90,6 +93,41 @@ fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
         let said = world.refused(1, &["sessionfs", "mount", &store, &side]);
         assert!(said.contains("lies in the source"), "{said}");
     }
+}
+
+fn a_mount_of_ours_is_no_source(world: &World) {
+    let (mnt, point) = (world.mnt(), world.text("home/point"));
+    let link = world.text("home/link");
+    world.must(&["mkdir", &point]);
+    world.must(&["ln", "-s", &mnt, &link]);
+    let server = world.serve();
+    let sessions = format!("{mnt}/sessions");
+    let refuse = |source: &str, what: &str| {
+        for words in [
+            &["sessionfs", "list", "--source", source][..],
+            &["sessionfs", "mount", source, &point],
+        ] {
+            let said = world.refused(1, words);
+            assert!(
+                said.contains(source) && said.contains(what),
+                "{words:?}: {said}"
+            );
+            assert_eq!(said.lines().count(), 2, "an error and a hint: {said}");
+            assert!(!said.contains("os error"), "{said}");
+        }
+    };
+    for source in [&mnt, &sessions, &link] {
+        refuse(
+            source,
+            "which shows sessions and stores none\nhint: give the folder",
+        );
+    }
+    server.kill();
+    for source in [&mnt, &sessions, &link] {
+        let hint = format!("hint: unmount it: sessionfs unmount {mnt}\n");
+        refuse(source, &format!("whose process has died\n{hint}"));
+    }
+    world.must(&["sessionfs", "unmount", &mnt]);
 }
 
 fn what_is_not_ours_is_not_unmounted(world: &World) {
