@@ -57,7 +57,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match copy(&tree, &place, &mut out) {
         Ok(_) => out.flush().map_err(output::failed),
-        Err(ExportError::Write { source, .. }) => Err(output::failed(source)),
+        Err(ExportError::Write { source, .. } | ExportError::Full { source, .. }) => {
+            Err(output::failed(source))
+        }
         Err(error) => Err(failed(error)),
     }
 }

@@ -112,7 +112,7 @@ fn refuse_unless_empty(folder: &Path) -> Result<(), Failure> {
 }
 
 fn write(sample: &Sample, path: &Path) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("cannot write {}", path.display())).because(error);
+    let failed = |error| output::not_written(path, error);
     if let Some(folder) = path.parent() {
         DirBuilder::new()
             .recursive(true)

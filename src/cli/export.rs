@@ -56,6 +56,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         match export(&tree, &place, &args.output, stop.flag()) {
             Ok(exported) => faults += report(&exported),
             Err(ExportError::Stopped) => output::Stop::end(),
+            Err(error @ ExportError::Full { .. }) => {
+                let hint = format!(
+                    "free some space, or choose a folder on another disk; what was written so far is in {}: remove it first",
+                    output::shell_word(&args.output)
+                );
+                return Err(Failure::new("cannot export").because(error).hint(hint));
+            }
             Err(error) => return Err(Failure::new("cannot export").because(error)),
         }
         let written: PathBuf = args

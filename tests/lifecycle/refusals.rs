@@ -176,6 +176,43 @@ fn a_link_from_a_source_into_the_mount_hangs_nobody(world: &World) {
 }
 
 #[test]
+fn a_full_disk_is_said_once_with_what_to_do() {
+    if !nix::unistd::getuid().is_root() {
+        not_tested("only root can make a disk that is full");
+        return;
+    }
+    let world = World::new(Who::Root);
+    let (store, full) = (world.text("home/store"), world.text("home/full"));
+    world.must(&["mkdir", &full]);
+    world.must(&["mount", "-t", "tmpfs", "-o", "size=64k", "none", &full]);
+    let fill = format!("cat /dev/zero > {full}/filler; true");
+    world.must(&["bash", "-c", &fill]);
+    let out = format!("{full}/out");
+    for words in [
+        &["export", "--source", &store, "-o", &out][..],
+        &["reconstruct", "7a11", "--source", &store, "-o", &full],
+        &["demo", &format!("{full}/demo")],
+    ] {
+        let said = world.refused(1, &[&["sessionfs"], words].concat());
+        assert_eq!(
+            said.matches("No space left").count(),
+            1,
+            "{words:?}: {said}"
+        );
+        assert!(
+            said.contains("\nhint: free some space"),
+            "{words:?}: {said}"
+        );
+        assert!(
+            said.contains(&full) && !said.contains(".sessionfs-"),
+            "{words:?}: {said}"
+        );
+        let left = world.must(&["find", &full, "-name", ".sessionfs-*"]);
+        assert_eq!(left, "", "nothing half-written stays");
+    }
+}
+
+#[test]
 fn an_ordinary_user_is_told_what_is_missing() {
     if !nix::unistd::getuid().is_root() {
         return not_tested("only root can take a machine's device away for a test");
