@@ -1,6 +1,6 @@
 //! Record directories: one folder a session, one file an entry (`spec/record.md`). No link in them is followed.
 
-use super::listing::{Kind, Listing, Listings};
+use super::listing::{Kind, Listing, Listings, Named};
 use super::name::safe_id;
 use super::{FileRole, Fingerprint, Problem, Source, SourceFile};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Records {
     }
 
     fn add(&mut self, root: &Path, listing: Arc<Listing>, problems: &mut Vec<Problem>) {
-        for (name, kind) in &listing.entries {
+        for Named { name, kind, .. } in &listing.entries {
             let path = root.join(name);
             match kind {
                 Kind::Directory => {
@@ -98,7 +98,7 @@ pub(super) fn entries(
                 continue;
             }
         };
-        for (name, kind) in &listing.entries {
+        for Named { name, kind, .. } in &listing.entries {
             let path = folder.join(name);
             let why = match kind {
                 Kind::File if Path::new(name).extension() != Some(OsStr::new("json")) => {
@@ -138,12 +138,12 @@ pub(super) fn is_record(path: &Path, listing: &Listing) -> bool {
     let folders = listing
         .entries
         .iter()
-        .filter(|(_, kind)| *kind == Kind::Directory);
+        .filter(|entry| entry.kind == Kind::Directory);
     let settings = OsStr::new("settings.json");
     let only_settings = listing.entries.len() == 1 && listing.kind(settings) == Some(Kind::File);
     only_settings
-        || folders.take(MOST_LOOKS).any(|(name, _)| {
-            let folder = path.join(name);
+        || folders.take(MOST_LOOKS).any(|entry| {
+            let folder = path.join(&entry.name);
             std::fs::read_dir(folder).is_ok_and(|mut entries| {
                 // Whatever else lies in a session's folder, its first names tell.
                 entries
