@@ -10,13 +10,15 @@ mod json;
 mod name;
 mod read;
 mod settings;
+mod verify;
 mod write;
 
-pub use entry::{Digested, Entry, Kind, Message, Outcome, Peer, Said, Side};
+pub use entry::{Digested, Entry, FIELDS, Kind, Message, Outcome, Peer, Said, Side};
 pub use json::{Json, NotJson, Object};
 pub use name::{EntryName, is_session_id, stamp};
 pub use read::{DamagedEntry, Entries, is_entry_file};
 pub use settings::TextMode;
+pub use verify::{EntryFault, Verified, verify};
 pub use write::{Chain, Field, Party, Queued, Received, Recorder, Sent, Start};
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use super::Style;
 use super::contain::{Hex, List, Or, Page, SafeValue};
 use super::input::readable;
 use super::names::number;
-use crate::record::{Entries, Entry, Json, Kind, Message, Outcome, Peer, Said, Side};
+use crate::record::{Entries, Entry, FIELDS, Json, Kind, Message, Outcome, Peer, Said, Side};
 use crate::session::{Attribution, EntryIndex, Role, Session, ThreadIndex, TurnIndex};
 use crate::transcript::display;
 use crate::transcript::text::Raw;
@@ -351,34 +351,12 @@ fn this_message(entry: &Entry, message: &Message, limit: Option<usize>, page: &m
 
 /// The members that nothing above shows, as JSON.
 fn further(entry: &Entry, limit: Option<usize>, page: &mut Page) {
-    const SHOWN: [&str; 20] = [
-        "kind",
-        "sessionId",
-        "at",
-        "cwd",
-        "host",
-        "version",
-        "inbound",
-        "side",
-        "peer",
-        "text",
-        "textLength",
-        "textSha256",
-        "isQueued",
-        "reason",
-        "envelope",
-        "outcome",
-        "parent",
-        "part",
-        "brief",
-        "",
-    ];
-    let own = matches!(entry.kind, Kind::Other(_));
+    let is_other = matches!(entry.kind, Kind::Other(_));
     let mut json = Vec::new();
     for (key, raw_key, value) in entry.object.iter() {
         let is_shown = match key {
             "kind" | "sessionId" | "at" | "cwd" => true,
-            key => !own && SHOWN.contains(&key),
+            key => !is_other && FIELDS.contains(&key),
         };
         if !is_shown {
             json.push(if json.is_empty() { b'{' } else { b',' });

@@ -8,6 +8,29 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::ops::Range;
 
+/// The members that entries have by `spec/record.md`. Whatever else one says is kept as it stands.
+pub const FIELDS: [&str; 19] = [
+    "kind",
+    "sessionId",
+    "at",
+    "cwd",
+    "host",
+    "version",
+    "inbound",
+    "side",
+    "peer",
+    "text",
+    "textLength",
+    "textSha256",
+    "isQueued",
+    "reason",
+    "envelope",
+    "outcome",
+    "parent",
+    "part",
+    "brief",
+];
+
 /// One entry of a session's record. Fields and kinds that this program does not know stay in [`Entry::object`].
 #[derive(Clone, Debug)]
 pub struct Entry {

@@ -93,7 +93,7 @@ impl Entries {
         named.into_iter().find(|cwd| !cwd.is_empty())
     }
 
-    /// Bytes held.
+    /// About how many bytes are held.
     pub fn len_in_memory(&self) -> usize {
         let bytes = |entry: &Entry| entry.object.bytes().len() + entry.file.len();
         self.list

@@ -26,7 +26,7 @@ impl Bytes {
     /// Takes the parts, in order. What is too large for memory goes to a temporary file; where that fails it stays in
     /// memory, and the log says so.
     pub(super) fn new(parts: Vec<Arc<Vec<u8>>>) -> Self {
-        let len = parts.iter().map(|part| part.len() as u64).sum();
+        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if len > MOST_IN_MEMORY {
             match spill(&parts) {
                 Ok(file) => return Self::File { file, len },
@@ -36,6 +36,12 @@ impl Bytes {
                 ),
             }
         }
+        Self::in_memory_only(parts)
+    }
+
+    /// Takes the parts, in order, however large: of what is not to be written to a disk.
+    pub(super) fn in_memory_only(parts: Vec<Arc<Vec<u8>>>) -> Self {
+        let len = parts.iter().map(|part| part.len() as u64).sum();
         let mut at = 0;
         let parts = parts
             .into_iter()

@@ -336,6 +336,11 @@ impl Renderings {
 
     fn render(&self, state: &State, whose: Whose, file: Derived) -> Result<Rendered, TreeError> {
         let session = self.session(state)?;
+        // Nothing of a record of messages is written to a disk, not even to a file without a name.
+        let keep = match session.entries.is_empty() {
+            true => Bytes::new,
+            false => Bytes::in_memory_only,
+        };
         let main = || {
             let mut roles = session.threads.iter().map(|thread| &thread.role);
             roles.position(|role| matches!(role, Role::Main))
@@ -351,12 +356,16 @@ impl Renderings {
                     Whose::Session => telemetry::whole(&session, &shown),
                     Whose::Thread(thread) => telemetry::agent(&session, thread, &shown),
                 };
-                return Ok(Rendered::new(vec![Arc::new(bytes)], Vec::new(), shown));
+                return Ok(Rendered::new(
+                    keep(vec![Arc::new(bytes)]),
+                    Vec::new(),
+                    shown,
+                ));
             }
             Derived::Messages => {
                 self.rendered.fetch_add(1, Ordering::Relaxed);
-                let messages = Arc::new(artefact::messages(&session));
-                return Ok(Rendered::new(vec![messages], Vec::new(), Shown::default()));
+                let messages = keep(vec![Arc::new(artefact::messages(&session))]);
+                return Ok(Rendered::new(messages, Vec::new(), Shown::default()));
             }
             Derived::Turns => {
                 self.rendered.fetch_add(1, Ordering::Relaxed);
@@ -366,7 +375,7 @@ impl Renderings {
                 };
                 let lines = thread.map(|thread| turns::lines(&session, thread));
                 let lines = lines.unwrap_or_default();
-                return Ok(Rendered::new(lines, Vec::new(), Shown::default()));
+                return Ok(Rendered::new(keep(lines), Vec::new(), Shown::default()));
             }
         };
         self.rendered.fetch_add(1, Ordering::Relaxed);
@@ -380,7 +389,7 @@ impl Renderings {
             }
             _ => Vec::new(),
         };
-        Ok(Rendered::new(document.parts, turns, document.shown))
+        Ok(Rendered::new(keep(document.parts), turns, document.shown))
     }
 }
 
@@ -395,8 +404,8 @@ impl Version<'_> {
 }
 
 impl Rendered {
-    fn new(parts: Vec<Arc<Vec<u8>>>, turns: Vec<Option<Range<u64>>>, shown: Shown) -> Self {
-        let bytes = Arc::new(Bytes::new(parts));
+    fn new(bytes: Bytes, turns: Vec<Option<Range<u64>>>, shown: Shown) -> Self {
+        let bytes = Arc::new(bytes);
         let outline = Arc::new(Outline {
             size: bytes.len(),
             turns,

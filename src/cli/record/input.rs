@@ -3,8 +3,8 @@
 use super::Options;
 use crate::cli::Failure;
 use crate::record::{
-    Chain, Field, Json, Object, Outcome, Party, Queued, Received, RecordError, Recorder, Sent,
-    Start,
+    Chain, FIELDS, Field, Json, Object, Outcome, Party, Queued, Received, RecordError, Recorder,
+    Sent, Start,
 };
 use crate::transcript::text::Raw;
 use jiff::Timestamp;
@@ -12,30 +12,6 @@ use std::io::Read;
 
 /// Bytes that an event may have.
 const LARGEST: u64 = 64 << 20;
-
-/// Keys that say something of an entry. Others are kept as they are.
-const KNOWN: [&str; 20] = [
-    "kind",
-    "sessionId",
-    "at",
-    "cwd",
-    "host",
-    "version",
-    "inbound",
-    "side",
-    "peer",
-    "text",
-    "textLength",
-    "textSha256",
-    "isQueued",
-    "reason",
-    "envelope",
-    "outcome",
-    "parent",
-    "part",
-    "brief",
-    "chain",
-];
 
 /// An event.
 pub(super) struct Input {
@@ -193,7 +169,7 @@ impl Input {
     }
 
     fn more(&self) -> Vec<Field<'_>> {
-        let more = self.object.iter().filter(|(key, ..)| !KNOWN.contains(key));
+        let more = self.object.iter().filter(|(key, ..)| !FIELDS.contains(key));
         more.map(|(_, key, value)| (key, value)).collect()
     }
 }
