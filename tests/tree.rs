@@ -18,6 +18,33 @@ use std::sync::{Arc, Barrier};
 use std::time::SystemTime;
 
 #[test]
+fn agents_are_called_what_the_telemetry_calls_them() {
+    let world = World::new();
+    world.session(S);
+    let agent = |place: &str, uuid: &str| {
+        let line = agent_prompt("Look.").replace("\"b1\"", &format!("\"{uuid}\""));
+        world.write(&format!("{S}/subagents/{place}.jsonl"), &(line + "\n"));
+    };
+    // Two of one ID, and one whose own ID is what the second could be called.
+    agent("agent-ax", "c1");
+    agent("workflows/wf_1/agent-ax", "c2");
+    agent("agent-ax~2", "c3");
+    let names = world.names(&format!("sessions/{S}/agents"));
+    assert_eq!(names, ["a7", "ax", "ax~2", "ax~3"]);
+    let telemetry = world.text(&format!("sessions/{S}/telemetry.json"));
+    let artefact = world.text(&format!("sessions/{S}/artefact.md"));
+    for name in &names {
+        assert!(
+            telemetry.contains(&format!("\"{name}\"")),
+            "{name}: {telemetry}"
+        );
+        assert!(artefact.contains(name), "{name}: {artefact}");
+        let own = world.text(&format!("sessions/{S}/agents/{name}/telemetry.json"));
+        assert!(own.contains(&format!("\"{name}\"")), "{name}: {own}");
+    }
+}
+
+#[test]
 fn a_session_is_a_directory() {
     let world = World::new();
     assert_eq!(world.names(""), ["README.md", "sessions"]);
@@ -370,7 +397,7 @@ fn hostile_names_are_safe_and_stay_apart() {
             );
         }
     }
-    assert!(agents.contains(&"A%7E2".to_owned()) && agents.contains(&"%2E%2E".to_owned()));
+    assert!(agents.contains(&"A~2".to_owned()) && agents.contains(&"%2E%2E".to_owned()));
     assert_eq!(
         world.text(&format!("sessions/{S}/source/{S}/odd%07name%250A")),
         "x"
