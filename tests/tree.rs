@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/corpus.rs"]
+mod corpus;
 
-use common::corpus::corpus;
 use common::world::{S, T, World, agent_prompt, is_not_found, place, prompt, read, time};
+use corpus::corpus;
 use nix::sys::stat::Mode;
 use sessionfs::store::{Source, Store};
 use sessionfs::tree::export::{ExportError, export, open};
