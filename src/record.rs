@@ -3,6 +3,27 @@
 //! A [`Recorder`] writes entries, each whole or not at all; [`Entries`] holds what a session's folder says. The record is
 //! observational: a gap or a damaged file is *unknown*, never *nothing was sent*. Nothing here edits or deletes an entry.
 //! `spec/record.md` is the source of the rules.
+//!
+//! ```
+//! use sessionfs::record::{Entries, Party, Queued, Recorder, Sent};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let directory = folder.path();
+//! let recorder = Recorder::new(directory, "1ab2c3d4")?.in_directory("/home/me/parser".into());
+//! let path = recorder.sent(&Sent {
+//!     at: None,
+//!     peer: Party {
+//!         named: Some("docs".into()),
+//!         session_id: None,
+//!     },
+//!     text: "May I change the format?".into(),
+//!     queued: Queued::Yes,
+//!     more: Vec::new(),
+//! })?;
+//! assert!(path.starts_with(directory.join("1ab2c3d4")));
+//! assert_eq!(Entries::of_folder(&directory.join("1ab2c3d4"))?.list.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod entry;
 mod folder;

@@ -330,9 +330,10 @@ impl Renderings {
     fn render(&self, state: &State, whose: Whose, file: Derived) -> Result<Rendered, TreeError> {
         let session = self.session(state)?;
         // Nothing of a record of messages is written to a disk, not even to a file without a name.
-        let keep = match session.entries.is_empty() {
-            true => Bytes::new,
-            false => Bytes::in_memory_only,
+        let keep = if session.entries.is_empty() {
+            Bytes::new
+        } else {
+            Bytes::in_memory_only
         };
         let main = || {
             let mut roles = session.threads.iter().map(|thread| &thread.role);
