@@ -217,7 +217,10 @@ fn no_main_thread(session: &Session, _: u64, page: &mut Page) {
 
 fn unattributed(_: &Session, count: u64, page: &mut Page) {
     page.heading(2, "Unattributed sub-agents");
-    page.paragraph((count, " sub-agents follow that belong to this session. Nothing stored shows which turn spawned them, and none is placed by guess."));
+    page.paragraph((
+        count,
+        " sub-agents follow that belong to this session, and no spawn that is stored leads from the main thread to them. None is placed by guess.",
+    ));
 }
 
 fn service(_: &Session, count: u64, page: &mut Page) {

@@ -56,8 +56,9 @@ pub struct Common {
     /// Say more on standard error; twice for everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// Colour the output: by default on a terminal, unless `NO_COLOR` is set
+    /// Whether the output is coloured.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(help = "Colour the output: by default on a terminal, unless NO_COLOR is set")]
     pub color: ColorChoice,
 }
 

@@ -23,7 +23,7 @@
 //! - Nothing is ever written to a source, and no path that content names is followed.
 //! - A bad byte costs its line, a bad file costs itself, a bad session costs itself; each is counted and said.
 //! - Every byte that came from a participant leaves this crate in its display form (module
-//!   [`transcript::text`]) and, in Markdown, inside a fence or a code span (module [`artefact::contain`]).
+//!   [`transcript::display`]) and, in Markdown, inside a fence or a code span (module [`artefact::contain`]).
 //! - Content is a value: an immutable buffer with its length and the version of what it was made from.
 
 // A test that cannot go on says so by panicking.

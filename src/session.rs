@@ -3,18 +3,23 @@
 //! [`Session`] is what every derived file is made from: the main thread and each agent's, where each was spawned and where
 //! its result came back, what it all used, and what is not known. It knows neither Markdown nor FUSE, and holds no path but base names.
 
+mod about;
 mod account;
 mod assemble;
+mod copied;
+mod gaps;
 mod link;
 mod open;
 mod read;
+mod rewind;
+mod sidecar;
 
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use about::{last_part, title};
 pub use open::open;
-pub(crate) use open::{last_part, title};
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]
@@ -37,12 +42,27 @@ pub struct Session {
     pub threads: Vec<Thread>,
     /// The sum over the main thread, the agents and the service threads.
     pub totals: Totals,
+    /// The part of the totals that is also in an older session; none where nothing says that it begins as a copy.
+    pub copied: Option<Copied>,
     /// Agents by type, service threads apart.
     pub agent_types: BTreeMap<String, u64>,
     /// First to last stamped line over all threads; active time is the main thread's.
     pub span: Span,
     /// What is not known.
     pub completeness: Completeness,
+}
+
+/// The part of a session that it has from older ones, which it began as a copy of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// IDs of the older sessions.
+    pub sessions: Vec<String>,
+    /// Tokens of the responses that are in them too.
+    pub tokens: Usage,
+    /// How many responses that are.
+    pub api_responses: u64,
+    /// Assistant lines with usage of those responses, as in this session.
+    pub usage_lines_seen: u64,
 }
 
 /// Index into [`Session::threads`].
@@ -265,7 +285,7 @@ pub struct Span {
     pub started: Option<Timestamp>,
     /// Latest time stamped on a line.
     pub ended: Option<Timestamp>,
-    /// Sum of the gaps between stamped lines in file order, each capped at 300 seconds and a backward step counting nothing, in milliseconds.
+    /// Active time in milliseconds: what each stamped line, in file order, adds to the latest time before it, at most 300 seconds.
     pub active_ms: u64,
 }
 

@@ -11,6 +11,7 @@ mod folder;
 mod index;
 mod listing;
 mod name;
+mod older;
 mod open;
 mod probe;
 mod source;
@@ -23,6 +24,7 @@ pub use source::{Source, SourceError};
 
 use index::Indexer;
 use listing::Listings;
+use older::Beginnings;
 use std::collections::HashSet;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -138,6 +140,19 @@ pub struct SessionFiles {
     pub fragments: Vec<Fragment>,
     /// Files that could not be used, with why: base name and reason.
     pub unused: Vec<(String, String)>,
+    /// Sessions that this one may be a copy of, sorted by ID.
+    pub older: Vec<Older>,
+}
+
+/// A session that another one may be a copy of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Older {
+    /// Its ID.
+    pub id: String,
+    /// Its main file.
+    pub main: SourceFile,
+    /// Whether the other's lines name it; otherwise both begin with the same line, which does not say which is the older.
+    pub named: bool,
 }
 
 /// Something that could not be used and belongs to no session.
@@ -212,6 +227,7 @@ pub struct Store {
     listings: Listings,
     indexed: Mutex<Indexed>,
     latest: Mutex<Option<Latest>>,
+    beginnings: Beginnings,
 }
 
 struct Indexed {
@@ -238,6 +254,7 @@ impl Store {
                 last: None,
             }),
             latest: Mutex::new(None),
+            beginnings: Beginnings::new(),
         }
     }
 
@@ -292,7 +309,8 @@ impl Store {
     pub fn files(&self, id: &str) -> Option<SessionFiles> {
         let index = self.index();
         let located = index.sessions.get(id)?;
-        let files = self.walk().session(id, located);
+        let mut files = self.walk().session(id, located);
+        files.older = self.beginnings.older(&index, id, located);
         let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
             || located.directories().any(|path| path.is_dir());
         is_there.then_some(files)

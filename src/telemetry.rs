@@ -13,7 +13,7 @@ use form::{
     Service, Span, Spawned, Telemetry, Time, Tokens, ToolCalls, Turns, Unused, by_name,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The telemetry of a whole session; `shown` is what `artefact.md` of the same session changed and cut.
 pub fn whole(session: &Session, shown: &Shown) -> Vec<u8> {
@@ -40,7 +40,14 @@ pub fn whole(session: &Session, shown: &Shown) -> Vec<u8> {
         tool_calls: tool_calls(&session.totals),
         models: models(&session.totals),
         agent_types: counts(&session.agent_types),
-        copied: None,
+        copied: session.copied.as_ref().map(|copied| form::Copied {
+            sessions: safe(&copied.sessions),
+            tokens: Tokens::of(
+                &copied.tokens,
+                copied.api_responses,
+                copied.usage_lines_seen,
+            ),
+        }),
         main,
         agents,
         service,
@@ -157,6 +164,8 @@ fn spawned(spawn: &session::Spawn) -> Spawned {
             .evidence
             .iter()
             .map(|evidence| evidence.name())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .collect(),
     }
 }

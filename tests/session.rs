@@ -417,6 +417,21 @@ mod turns {
     }
 
     #[test]
+    fn membership_never_depends_on_the_chain_of_parents() {
+        // [T14, T22]: parents that are missing, are no turns, or lead back before a boundary.
+        let s = main_of(&[
+            r#"{"type":"attachment","uuid":"x1","parentUuid":"gone","attachment":{"type":"hook_success"}}"#,
+            r#"{"type":"user","uuid":"u1","parentUuid":"x1","message":{"content":"one"}}"#,
+            r#"{"type":"system","subtype":"microcompact_boundary","uuid":"c1","parentUuid":"u1","microcompactMetadata":{"trigger":"auto","preTokens":9}}"#,
+            r#"{"type":"user","uuid":"u2","parentUuid":"nowhere","message":{"content":"two"}}"#,
+            r#"{"type":"user","uuid":"u3","parentUuid":"u1","message":{"content":"three"}}"#,
+        ]);
+        assert_eq!(kinds(&s.threads[0]), ["user", "user", "user"]);
+        let what = &s.threads[0].markers[0].what;
+        assert!(matches!(what, MarkerKind::Compacted { micro: true, .. }));
+    }
+
+    #[test]
     fn a_strange_message_is_shown_and_not_lost() {
         let s = main_of(&[
             r#"{"type":"assistant","uuid":"q","message":{"0":"<","1":"h"}}"#,
@@ -482,6 +497,7 @@ mod turns {
         let lines = [
             line(r#""2026-01-01T00:00:10.000Z""#),
             line(r#""2026-01-01T00:00:05Z""#),
+            line(r#""2026-01-01T00:00:12Z""#),
             line(r#""2026-01-01T01:00:05.250Z""#),
             line("null"),
             line(r#""yesterday""#),
@@ -489,10 +505,11 @@ mod turns {
         let s = main_of(&strs(&lines));
         assert_eq!(s.span.started.unwrap().to_string(), "2026-01-01T00:00:05Z");
         assert_eq!(s.span.ended.unwrap().to_string(), "2026-01-01T01:00:05.25Z");
-        assert_eq!(s.span.active_ms, 300_000);
+        // Two seconds past the latest time, then the cap: the step back counts neither way.
+        assert_eq!(s.span.active_ms, 302_000);
         assert_eq!(s.completeness.timestamps_backwards, 1);
         assert_eq!(s.completeness.timestamps_missing, 2);
-        assert!(matches!(s.threads[0].turns[4].at, Stamp::Unreadable(_)));
+        assert!(matches!(s.threads[0].turns[5].at, Stamp::Unreadable(_)));
     }
 
     #[test]
@@ -570,5 +587,156 @@ mod bytes {
         assert_eq!(s.completeness.main_thread, MainThread::Missing);
         assert_eq!(s.completeness.agents_unattributed, 1);
         assert_eq!(kinds(&s.threads[0]), ["task"]);
+    }
+}
+
+mod rewinds {
+    use super::*;
+    use sessionfs::transcript::TurnKind;
+
+    fn prompt(uuid: &str, parent: &str, second: u32) -> String {
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":"{parent}","timestamp":"2026-01-01T00:00:{second:02}Z","message":{{"content":"{uuid}"}}}}"#
+        )
+    }
+
+    fn reply(uuid: &str, parent: &str) -> String {
+        format!(
+            r#"{{"type":"assistant","uuid":"{uuid}","parentUuid":"{parent}","message":{{"id":"m{uuid}","content":[]}}}}"#
+        )
+    }
+
+    fn rewound(lines: &[String]) -> Vec<(Option<usize>, usize)> {
+        let s = main_of(&strs(lines));
+        assert!(
+            s.threads[0]
+                .turns
+                .iter()
+                .all(|turn| turn.kind != TurnKind::Error)
+        );
+        let markers = s.threads[0].markers.iter();
+        let places = markers.map(|marker| match marker.what {
+            MarkerKind::Rewound { from } => (marker.turn, from),
+            _ => panic!("{marker:?}"),
+        });
+        places.collect()
+    }
+
+    #[test]
+    fn the_branch_that_was_left_stays_and_is_marked() {
+        // [T21]
+        let lines = [
+            reply("a", "x"),
+            prompt("b", "a", 1),
+            reply("c", "b"),
+            prompt("d", "a", 9),
+            reply("e", "d"),
+        ];
+        // Turns 2 and 3 were left when turn 4 went back.
+        assert_eq!(rewound(&lines), [(Some(2), 1)]);
+        // The harness says that the first branch is the live one: then the second was left, up to its own end.
+        let mut lines = lines.to_vec();
+        lines.push(r#"{"type":"last-prompt","leafUuid":"c","sessionId":"$S"}"#.to_owned());
+        assert_eq!(rewound(&lines), [(Some(4), 3)]);
+    }
+
+    #[test]
+    fn what_only_shares_a_parent_is_no_rewind() {
+        let same_time = [
+            reply("a", "x"),
+            prompt("b", "a", 1),
+            prompt("c", "a", 1),
+            reply("d", "a"),
+        ];
+        assert_eq!(rewound(&same_time), []);
+        let circle = [
+            prompt("a", "b", 1),
+            prompt("b", "a", 2),
+            prompt("c", "a", 3),
+        ];
+        assert_eq!(rewound(&circle), [(Some(1), 1)]);
+    }
+}
+
+mod copies {
+    use super::*;
+
+    const OLD: &str = "00000000-0000-4000-8000-00000000000a";
+
+    fn said(uuid: &str, second: u32, extra: &str) -> String {
+        format!(
+            r#"{{"type":"assistant","uuid":"{uuid}","timestamp":"2026-01-01T00:00:{second:02}Z"{extra},"message":{{"id":"m{uuid}","content":[],"stop_reason":"end_turn","usage":{{"output_tokens":10}}}}}}"#
+        )
+    }
+
+    /// The session whose file holds `new`, beside an older one of `old` lines.
+    fn beside(old: &[String], new: &[String]) -> Session {
+        let path = format!("{OLD}.jsonl");
+        session(&[(&path, &strs(old)), ("S.jsonl", &strs(new))])
+    }
+
+    fn copied(s: &Session) -> Option<(Vec<&str>, u64)> {
+        let copied = s.copied.as_ref()?;
+        let ids = copied.sessions.iter().map(String::as_str).collect();
+        Some((ids, copied.tokens.output))
+    }
+
+    #[test]
+    fn a_session_that_begins_as_a_copy_says_which_part_is_copied() {
+        // [T16]: the copied lines keep the older session's ID.
+        let old = format!(r#","sessionId":"{OLD}""#);
+        let s = beside(
+            &[said("a", 1, &old), said("b", 2, &old)],
+            &[
+                said("a", 1, &old),
+                said("b", 2, &old),
+                said("c", 9, r#","sessionId":"$S""#),
+            ],
+        );
+        assert_eq!(s.totals.tokens.output, 30);
+        assert_eq!(copied(&s), Some((vec![OLD], 20)));
+        // `forkedFrom` says so too, whatever the session IDs say.
+        let forked =
+            format!(r#","sessionId":"$S","forkedFrom":{{"sessionId":"{OLD}","messageUuid":"a"}}"#);
+        let s = beside(
+            &[said("a", 1, &old)],
+            &[said("a", 1, &forked), said("c", 9, "")],
+        );
+        assert_eq!(copied(&s), Some((vec![OLD], 10)));
+    }
+
+    #[test]
+    fn an_equal_first_line_makes_the_one_that_went_on_later_the_copy() {
+        // [T17]
+        let own = r#","sessionId":"$S""#;
+        let s = beside(&[said("a", 1, "")], &[said("a", 1, own), said("c", 9, own)]);
+        assert_eq!(copied(&s), Some((vec![OLD], 10)));
+        // The other one is the copy.
+        let s = beside(
+            &[said("a", 1, ""), said("d", 20, "")],
+            &[said("a", 1, own), said("c", 9, own)],
+        );
+        assert_eq!(copied(&s), None);
+        assert!(
+            s.completeness.notes.is_empty(),
+            "{:?}",
+            s.completeness.notes
+        );
+        // Nothing tells them apart: said, and nothing is trimmed.
+        let s = beside(&[said("a", 1, "")], &[said("a", 1, own)]);
+        assert_eq!(copied(&s), None);
+        assert!(
+            s.completeness
+                .notes
+                .iter()
+                .any(|note| note.contains("which is the copy"))
+        );
+    }
+
+    #[test]
+    fn a_session_of_its_own_has_copied_nothing() {
+        let s = beside(&[said("a", 1, "")], &[said("b", 2, r#","sessionId":"$S""#)]);
+        assert_eq!(copied(&s), None);
+        assert!(s.completeness.notes.is_empty());
     }
 }

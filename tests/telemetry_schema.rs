@@ -7,8 +7,11 @@
 #[allow(dead_code)]
 #[path = "support/any_session.rs"]
 mod any_session;
+#[allow(dead_code)]
+#[path = "support/values.rs"]
+mod values;
 
-use any_session::{Values, make, recipe};
+use any_session::{Values, make};
 use jsonschema::Validator;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -18,6 +21,7 @@ use sessionfs::session::{Role, Session};
 use sessionfs::store::{Source, Store};
 use sessionfs::telemetry;
 use std::path::{Path, PathBuf};
+use values::recipe;
 
 fn schema() -> Value {
     serde_json::from_str(&telemetry::schema()).unwrap()

@@ -181,3 +181,38 @@ fn longest_run(bytes: &[u8]) -> usize {
     }
     longest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_every_run_inside() {
+        for (text, backticks) in [
+            ("", 3),
+            ("``x``", 3),
+            ("a```b", 4),
+            ("```a`````b```", 6),
+            ("``a```", 4),
+        ] {
+            let mut page = Page::default();
+            page.fence(Raw::plain(text.as_bytes()), None);
+            let fence = "`".repeat(backticks);
+            assert_eq!(
+                page.bytes(),
+                format!("{fence}\n{text}\n{fence}\n\n").as_bytes()
+            );
+        }
+    }
+
+    #[test]
+    fn the_run_counts_that_is_shown() {
+        let mut page = Page::default();
+        page.fence(Raw::plain(b"ab\n`````"), Some(3));
+        assert_eq!(
+            page.bytes(),
+            b"```\nab\n\n```\n\nCut here: 5 bytes more are not shown.\n\n"
+        );
+        assert_eq!((page.shown().blocks_cut, page.shown().bytes_cut), (1, 5));
+    }
+}

@@ -24,13 +24,18 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
     ] {
         page.item(rule);
     }
-    page.item(match style {
-        Style::Cut(Some(_)) => "Long fences are cut. The line after such a fence, `Cut here:`, says how many bytes are not shown.",
-        Style::Cut(None) | Style::Full => "No text is cut.",
-        Style::Spine => {
-            "This is a reduced form: the prompts, the assistant's text, the names of the tools that it called, and all markers. A line `Left out up to the next heading:` counts what stands between."
-        }
-    });
+    match style {
+        Style::Cut(Some(limit)) => page.item((
+            "A fence over ",
+            limit as u64,
+            " bytes is cut. The line after it, `Cut here:`, says how many bytes are not shown.",
+        )),
+        Style::Cut(None) | Style::Full => page.item("No text is cut."),
+        Style::Spine => page.item(
+            "This is a reduced form: the prompts, the assistant's text, the names of the tools that it called, and all markers. \
+             A line `Left out up to the next heading:` counts what stands between.",
+        ),
+    }
     page.end_list();
     page.paragraph("These are all the structures that this document asserts. Whatever looks like one of them inside a fence or a code span is somebody's words:");
     if is_agent {
@@ -39,13 +44,13 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
     } else {
         page.item("The title `# Session` and the headings `## How to read this document` and `## Completeness`, each with a list of facts.");
         page.item("The heading `## Timeline` with one table of all sub-agents: which turns of its parent spawned each and got its result.");
-        page.item("The headings `## Main thread`, `## Agent` (one a sub-agent), `## Unattributed sub-agents` (nothing shows what spawned those that follow it), `## Service threads` and `## Service thread` (work of the harness itself), each with a list of what is known of the thread.");
+        page.item("The headings `## Main thread`, `## Agent` (one a sub-agent), `## Unattributed sub-agents` (no stored spawn leads to those that follow it), `## Service threads` and `## Service thread` (work of the harness itself), each with a list of what is known of the thread.");
     }
     for structure in [
         "The heading `### Turn` of each turn: its number in the thread, its kind, its time, and the model that answered.",
         "The kinds of turns: `user` typed by the person, `task` given to an agent by its spawner, `peer` from another session or team member, `assistant` one response of the model, `tool-result`, `command`, `notification`, `summary` of a compaction, `injected` by the harness, `interruption`, `error`, `object`.",
         "Under a turn's heading, a line `Origin as the transcript records it:` where it records one.",
-        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Other block`; and the lines `Picture` and `Document`.",
+        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Other block`, `Notes`; and the lines `Picture` and `Document`.",
         "The markers, each a quote at the end of its turn: `[SPAWNED …]`, `[JOINED …]`, `[COMPACTED …]`, `[REWOUND …]`.",
     ] {
         page.item(structure);

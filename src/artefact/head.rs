@@ -64,6 +64,14 @@ pub(super) fn of_session(session: &Session, style: Style, shown: &Shown, page: &
         ),
         (tokens.cache_read, " cache read)"),
     ));
+    if let Some(copied) = &session.copied {
+        page.item((
+            "of them also in older sessions, which this one began as a copy of: ",
+            copied.tokens.total(),
+            " in ",
+            List(copied.sessions.iter().map(|id| SafeValue::of(id))),
+        ));
+    }
     page.end_list();
     how_to_read(style, false, page);
     completeness(session, shown, page);

@@ -37,8 +37,13 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
             .iter()
             .map(|place| place.display().to_string())
             .collect();
-        return Err(Failure::new(format!("no sessions here: there is no {}", places.join(" and no ")))
-            .hint("name a folder that holds sessions with --source DIR, or write a sample store: sessionfs demo"));
+        let why = if places.is_empty() {
+            "neither HOME nor CLAUDE_CONFIG_DIR says where to look".to_owned()
+        } else {
+            format!("there is no {}", places.join(" and no "))
+        };
+        return Err(Failure::new(format!("no sessions here: {why}"))
+            .hint("name a folder that holds sessions, or write a sample store: sessionfs demo"));
     }
     there.into_iter().map(|place| one(place)).collect()
 }

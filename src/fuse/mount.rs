@@ -231,20 +231,16 @@ impl Mount {
 
     /// Takes it away wherever it is on top, whatever is open. Who has something open reads on as long as this process lives.
     pub fn detach(&self) -> Result<(), UnmountError> {
-        let all = match mountinfo::all() {
-            _ if !self.lives() => return Ok(()),
-            Ok(all) => all,
-            Err(error) => {
-                return Err(UnmountError::Refused {
-                    point: self.point.clone(),
-                    reason: error.to_string(),
-                });
-            }
-        };
+        let all = mountinfo::all().map_err(|error| UnmountError::Refused {
+            point: self.point.clone(),
+            reason: error.to_string(),
+        })?;
         // It may have been moved, or bound to other places too; it dies with this process everywhere.
         let ours = all.iter().filter(|mounted| mounted.device == self.device);
         for mounted in ours {
-            if mountinfo::topmost(&all, &mounted.point) == Some(mounted) {
+            let on_top = mountinfo::topmost(&all, &mounted.point) == Some(mounted);
+            // Once the connection is gone a live mount of this number is another one. A dead one serves nobody.
+            if on_top && (self.lives() || point::is_dead(mounted)) {
                 point::unmount_here(&mounted.point, true)?;
             }
         }

@@ -285,7 +285,7 @@ fn clear(point: &Path) -> Result<(), PointError> {
 }
 
 /// Whether the process behind it has died. One that does not answer in time may only be slow: it counts as alive.
-fn is_dead(mounted: &Mounted) -> bool {
+pub(super) fn is_dead(mounted: &Mounted) -> bool {
     let (answer, answered) = mpsc::channel();
     let point = mounted.point.clone();
     // Status of the file system is never cached, unlike that of the directory.

@@ -15,7 +15,6 @@ pub(super) struct Accounts {
     pub usage_without_message_id: u64,
     pub responses_with_differing_usage: u64,
     pub responses_without_stop_reason: u64,
-    pub saturated: bool,
     pub tool_calls_without_result: u64,
     pub tool_results_without_call: u64,
 }
@@ -73,14 +72,14 @@ pub(super) fn add_totals(whole: &mut Totals, part: &Totals, with_turns: bool) ->
 fn add_response(totals: &mut Totals, response: &Response, accounts: &mut Accounts) {
     let Some(usage) = response.usage else { return };
     totals.api_responses += 1;
-    accounts.saturated |= totals.tokens.add(&usage);
+    totals.tokens.add(&usage);
     let model = totals
         .models
         .entry(response.model.clone().unwrap_or_else(|| UNNAMED.to_owned()))
         .or_default();
     let ModelCount { responses, tokens } = model;
     *responses += 1;
-    accounts.saturated |= tokens.add(&usage);
+    tokens.add(&usage);
     accounts.usage_without_message_id +=
         u64::from(!matches!(response.key, ResponseKey::Message(_)));
     accounts.responses_with_differing_usage += u64::from(response.usage_differs);

@@ -24,6 +24,8 @@ pub(super) struct Draft {
     pub id: String,
     /// Index into the session's sources of the file that names it.
     pub source: u32,
+    /// The workflow's run that it is part of.
+    pub run: Option<String>,
     /// Earlier files of the same agent.
     pub generations: Vec<u32>,
     /// Its own lines, each once.
@@ -135,6 +137,7 @@ fn merge_main(
         part: Part::Main,
         id: "main".to_owned(),
         source,
+        run: None,
         generations: Vec::new(),
         lines,
         usage_lines_seen,
@@ -186,6 +189,7 @@ fn merge_agents(
             part: Part::Agent,
             id,
             source: file.source,
+            run: file.run,
             generations: Vec::new(),
             lines,
             usage_lines_seen,
@@ -313,6 +317,7 @@ fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
                 part,
                 id,
                 source,
+                run: None,
                 generations,
                 lines,
                 usage_lines_seen: 0,
@@ -361,23 +366,21 @@ fn uuid<'a>(buffers: &'a Buffers, line: &Line) -> Option<Uuid<'a>> {
     line.uuid.map(|uuid| buffers.raw(uuid).decode())
 }
 
-/// First and last stamped line, and the time between stamped lines.
+/// First and last stamped line, and the active time: each stamped line counts the time since the latest one before it, up to
+/// a cap. A step back counts nothing, and neither does the way forward again: no second is counted twice, so the active time
+/// never exceeds the time from first to last.
 pub(super) fn span(lines: &[Line], backwards: &mut u64) -> super::Span {
     const LONGEST_GAP_MS: i64 = 300_000;
     let mut span = super::Span::default();
     let mut before: Option<Timestamp> = None;
     for at in lines.iter().filter_map(|line| Stamp::at(line.at)) {
-        if let Some(before) = before {
-            let gap = at.as_millisecond() - before.as_millisecond();
-            if gap < 0 {
-                *backwards += 1;
-            } else {
-                span.active_ms += gap.min(LONGEST_GAP_MS).unsigned_abs();
-            }
-        }
+        *backwards += u64::from(before.is_some_and(|before| at < before));
         before = Some(at);
+        let latest = span.ended.unwrap_or(at);
+        let gap = at.as_millisecond() - latest.as_millisecond();
+        span.active_ms += gap.clamp(0, LONGEST_GAP_MS).unsigned_abs();
         span.started = Some(span.started.map_or(at, |s| s.min(at)));
-        span.ended = Some(span.ended.map_or(at, |s| s.max(at)));
+        span.ended = Some(latest.max(at));
     }
     span
 }

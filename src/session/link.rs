@@ -5,20 +5,20 @@
 //! calls is a conflict.
 
 mod calls;
+mod depth;
 mod evidence;
 mod join;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::transcript::group::Grouped;
-use crate::transcript::text::Buffers;
+use crate::transcript::text::{Buffers, Text};
 
 use super::assemble::{Draft, Part};
-use super::read::Sidecar;
+use super::sidecar::{RunRecord, Sidecar};
 use super::{Agent, Evidence, ThreadIndex};
-use calls::Calls;
-use evidence::{Named, gather_equal, gather_explicit, gather_sidecars};
-use join::runs;
+use calls::{Calls, Tool};
+use evidence::{continued, gather};
 
 /// What linking found, for the threads in the order of the drafts.
 #[derive(Debug, Default)]
@@ -30,133 +30,136 @@ pub(super) struct Linked {
     pub evidence_conflicts: u64,
 }
 
-pub(super) fn link(
-    drafts: &[Draft],
-    threads: &[Grouped],
-    buffers: &Buffers,
-    sidecars: &HashMap<String, Sidecar>,
-) -> Linked {
-    let calls = Calls::of(drafts, threads, buffers);
-    let agents: Vec<ThreadIndex> = (0..drafts.len())
-        .filter(|&i| drafts[i].part == Part::Agent)
-        .collect();
-    let by_id: HashMap<&str, ThreadIndex> =
-        agents.iter().map(|&i| (drafts[i].id.as_str(), i)).collect();
-    let mut linked = Linked::default();
-    let mut named = Named::new();
-    gather_explicit(drafts, threads, buffers, &calls, &by_id, &mut named);
-    gather_sidecars(
-        drafts,
-        &agents,
-        sidecars,
-        &calls,
-        &by_id,
-        &mut named,
-        &mut linked,
-    );
-    gather_equal(
-        &agents, threads, buffers, sidecars, drafts, &calls, &mut named,
-    );
+/// Everything that places agents.
+pub(super) struct Scene<'a> {
+    pub drafts: &'a [Draft],
+    pub threads: &'a [Grouped],
+    pub buffers: &'a Buffers,
+    /// By agent ID.
+    pub sidecars: &'a HashMap<String, Sidecar>,
+    /// By the workflow run's ID.
+    pub runs: &'a BTreeMap<String, RunRecord>,
+}
 
-    for &thread in &agents {
-        let empty = BTreeMap::new();
-        let (chosen, conflict) = choose(named.get(&thread).unwrap_or(&empty), &calls, thread);
+impl Scene<'_> {
+    fn agents(&self) -> impl Iterator<Item = ThreadIndex> + '_ {
+        (0..self.drafts.len()).filter(|&i| self.drafts[i].part == Part::Agent)
+    }
+
+    fn sidecar(&self, agent: ThreadIndex) -> Option<&Sidecar> {
+        self.sidecars.get(&self.drafts[agent].id)
+    }
+
+    /// Whether a stored text says just this.
+    fn says(&self, text: Text, words: &str) -> bool {
+        *self.buffers.raw(text).decode() == *words.as_bytes()
+    }
+
+    fn text(&self, text: Text) -> String {
+        self.buffers.raw(text).to_text()
+    }
+}
+
+/// The calls that started or continued one agent, each with all evidence for it, in order of place.
+type Chosen = Vec<(usize, BTreeSet<Evidence>)>;
+
+pub(super) fn link(scene: &Scene<'_>) -> Linked {
+    let calls = Calls::of(scene);
+    let mut linked = Linked::default();
+    let named = gather(scene, &calls, &mut linked.parents_absent);
+    for thread in scene.agents() {
+        let (mut chosen, conflict) = choose(named.get(&thread), &calls, thread);
         linked.evidence_conflicts += u64::from(conflict);
-        let sidecar = sidecars.get(&drafts[thread].id);
-        let first = chosen.first().map(|(call, _)| &calls.list[*call]);
-        let described = |field: &str| first.and_then(|call| call.input_field(buffers, field));
-        let agent_type = sidecar
-            .and_then(|s| s.agent_type.clone())
-            .or_else(|| described("subagent_type"))
-            // The harness's own default for a call without a type (`formats/claude-code.md` 6.1).
-            .or_else(|| first.map(|_| "general-purpose".to_owned()));
-        let description = sidecar
-            .and_then(|s| s.description.clone())
-            .or_else(|| described("description"));
-        let mut agent = Agent {
-            agent_type,
-            description,
-            ..Agent::default()
-        };
-        agent.runs = runs(&chosen, &calls, &drafts[thread].id, threads, buffers);
+        if !chosen.is_empty() {
+            chosen.extend(continued(scene, &calls, thread));
+            chosen.sort_by_key(|(i, _)| (calls.list[*i].thread, calls.list[*i].turn, *i));
+        }
+        let mut agent = described(scene, &calls, thread, &chosen);
+        agent.runs = join::runs(scene, &calls, thread, &chosen);
         agent.parent = agent.runs.first().map(|run| run.spawned.thread);
         linked.agents.insert(thread, agent);
     }
-    set_depths(&mut linked.agents);
-    linked.spawns_without_transcript = calls.spawns_without(&linked.agents);
+    depth::set(&mut linked.agents);
+    linked.spawns_without_transcript = spawns_without_transcript(scene, &calls, &linked.agents);
     linked
 }
 
-/// The calls that started an agent, each with all evidence for it, in order of place; and whether some kind of evidence names
-/// only other calls. A call inside the agent's own thread cannot have started it.
-///
-/// A call that only an equal prompt or description names started the agent only if nothing better names any.
-fn choose(
-    named: &BTreeMap<Evidence, BTreeSet<usize>>,
-    calls: &Calls,
-    agent: ThreadIndex,
-) -> (Vec<(usize, BTreeSet<Evidence>)>, bool) {
-    let mut conflict = false;
-    let mut chosen: BTreeMap<usize, BTreeSet<Evidence>> = BTreeMap::new();
-    for (&kind, indexes) in named {
-        let own = indexes
-            .iter()
-            .filter(|&&i| calls.list[i].thread == agent)
-            .count();
-        conflict |= own > 0;
-        let others = || indexes.iter().filter(|&&i| calls.list[i].thread != agent);
-        let explicit = kind < Evidence::Text;
-        if chosen.is_empty() || (explicit && others().any(|i| chosen.contains_key(i))) {
-            for &index in others() {
-                chosen.entry(index).or_default().insert(kind);
-            }
-        } else if others().any(|i| chosen.contains_key(i)) {
-            for index in others() {
-                if let Some(kinds) = chosen.get_mut(index) {
-                    kinds.insert(kind);
-                }
-            }
-        } else if others().next().is_some() {
-            conflict = true;
-        }
+/// The agent's type and description: as its sidecar has them, else its run's record, else the call that started it.
+fn described(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex, chosen: &Chosen) -> Agent {
+    let sidecar = scene.sidecar(agent);
+    let draft = &scene.drafts[agent];
+    let record = draft.run.as_ref().and_then(|run| scene.runs.get(run));
+    let label = record.and_then(|record| record.labels.get(&draft.id));
+    let first = chosen.first().map(|(call, _)| &calls.list[*call]);
+    let asked = |field: &str| first.and_then(|call| call.input_field(scene.buffers, field));
+    let spawned_plainly = first.is_some_and(|call| call.tool == Tool::Agent);
+    Agent {
+        agent_type: sidecar
+            .and_then(|s| s.agent_type.clone())
+            .or_else(|| asked("subagent_type"))
+            // The harness's own default for a call without a type (`formats/claude-code.md` 6.1).
+            .or_else(|| spawned_plainly.then(|| "general-purpose".to_owned())),
+        description: sidecar
+            .and_then(|s| s.description.clone())
+            .or_else(|| label.cloned())
+            .or_else(|| asked("description")),
+        ..Agent::default()
     }
-    let mut chosen: Vec<_> = chosen.into_iter().collect();
-    chosen.sort_by_key(|(index, _)| (calls.list[*index].thread, calls.list[*index].turn, *index));
-    (chosen, conflict)
 }
 
-/// Depth by walking up, each thread once, without recursion. The main thread is thread 0 with depth 0 if it is there. An agent
-/// whose chain is broken or circular has no depth and no runs: nothing places it.
-fn set_depths(agents: &mut BTreeMap<ThreadIndex, Agent>) {
-    let parents: BTreeMap<ThreadIndex, Option<ThreadIndex>> =
-        agents.iter().map(|(&i, a)| (i, a.parent)).collect();
-    let mut depths: HashMap<ThreadIndex, Option<u32>> = HashMap::new();
-    for &start in parents.keys() {
-        let mut chain = Vec::new();
-        let mut on_chain = BTreeSet::new();
-        let mut at = start;
-        let base = loop {
-            if let Some(&known) = depths.get(&at) {
-                break known;
+/// The calls that started an agent, and whether some kind of evidence names only other calls. A call inside the agent's own
+/// thread cannot have started it.
+///
+/// A kind as good as an ID that names a chosen call names further runs with its other calls. What stands in a result's text, or
+/// is only equal, never adds a call to those that an ID names.
+fn choose(
+    named: Option<&BTreeMap<Evidence, BTreeSet<usize>>>,
+    calls: &Calls,
+    agent: ThreadIndex,
+) -> (Chosen, bool) {
+    let mut conflict = false;
+    let mut chosen: BTreeMap<usize, BTreeSet<Evidence>> = BTreeMap::new();
+    for (&kind, indexes) in named.into_iter().flatten() {
+        let is_own = |index: &&usize| calls.list[**index].thread == agent;
+        conflict |= indexes.iter().any(|index| is_own(&index));
+        let others: Vec<usize> = indexes.iter().filter(|i| !is_own(i)).copied().collect();
+        let agrees = others.iter().any(|index| chosen.contains_key(index));
+        if chosen.is_empty() || (agrees && kind < Evidence::Text) {
+            for index in others {
+                chosen.entry(index).or_default().insert(kind);
             }
-            match parents.get(&at) {
-                // Not an agent: the main thread.
-                None => break Some(0),
-                Some(_) if !on_chain.insert(at) => break None,
-                Some(&parent) => {
-                    chain.push(at);
-                    match parent {
-                        Some(parent) => at = parent,
-                        None => break None,
-                    }
-                }
+        } else if agrees {
+            for index in others {
+                chosen.entry(index).and_modify(|kinds| {
+                    kinds.insert(kind);
+                });
             }
-        };
-        for (steps, thread) in chain.into_iter().rev().enumerate() {
-            depths.insert(thread, base.map(|base| base + steps as u32 + 1));
+        } else {
+            conflict |= !others.is_empty();
         }
     }
-    for (thread, agent) in agents {
-        agent.depth = depths.get(thread).copied().flatten();
-    }
+    (chosen.into_iter().collect(), conflict)
+}
+
+/// Calls that started something of which there is no thread: calls of an agent tool that no agent's run belongs to, and
+/// workflow agents that the run's record or journal names.
+fn spawns_without_transcript(
+    scene: &Scene<'_>,
+    calls: &Calls,
+    agents: &BTreeMap<ThreadIndex, Agent>,
+) -> u64 {
+    let runs = agents.values().flat_map(|agent| &agent.runs);
+    let told: BTreeSet<&str> = runs.map(|run| run.spawned.tool_use_id.as_str()).collect();
+    // A refused or failed call started nothing.
+    let started = calls.list.iter().filter(|call| {
+        call.tool == Tool::Agent && !call.result.as_ref().is_some_and(|result| result.is_error)
+    });
+    let untold = started.filter(|call| !told.contains(call.id.as_str()));
+    let there: BTreeSet<&str> = scene
+        .agents()
+        .map(|i| scene.drafts[i].id.as_str())
+        .collect();
+    let recorded = scene.runs.values().flat_map(|record| &record.agents);
+    let gone = recorded.filter(|agent| !there.contains(agent.as_str()));
+    (untold.count() + gone.count()) as u64
 }

@@ -1,17 +1,19 @@
 //! A session from its files to its last total.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use crate::store::SessionFiles;
 use crate::transcript::group::{Compaction, Grouped, group};
-use crate::transcript::line::{Aside, FileLines, Line, TitleBy, What};
 use crate::transcript::text::{Buffers, Text};
-use crate::transcript::thread::{Block, Stamp};
 
-use super::account::{Accounts, account, add_totals};
+use super::about::About;
+use super::account::{account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
-use super::link::{Linked, link};
-use super::read::{Files, read};
+use super::copied::copied;
+use super::gaps::{note_files, note_gaps, note_lines, stored_results_missing};
+use super::link::{Linked, Scene, link};
+use super::read::read;
+use super::rewind::rewinds;
 use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
     Totals,
@@ -52,7 +54,13 @@ pub fn open(session: &SessionFiles) -> Session {
             )
         })
         .collect();
-    let mut linked = link(&drafts, &grouped, &buffers, &files.sidecars);
+    let mut linked = link(&Scene {
+        drafts: &drafts,
+        threads: &grouped,
+        buffers: &buffers,
+        sidecars: &files.sidecars,
+        runs: &files.runs,
+    });
     let owners = owning_order(&drafts, &spans);
     let mut accounts = account(
         &owners.iter().map(|&i| &grouped[i]).collect::<Vec<_>>(),
@@ -66,6 +74,9 @@ pub fn open(session: &SessionFiles) -> Session {
         };
     }
     note_gaps(&linked, &accounts, &mut completeness);
+    let main = drafts.iter().position(|draft| draft.part == Part::Main);
+    let copied =
+        main.and_then(|i| copied(&grouped[i], &buffers, &session.older, &mut completeness));
     completeness.stored_results_missing =
         stored_results_missing(&grouped, &buffers, &files.tool_results);
 
@@ -87,7 +98,9 @@ pub fn open(session: &SessionFiles) -> Session {
             continue;
         };
         let agent = linked.agents.remove(&old).map(|agent| moved(agent, &place));
-        threads.push(thread(
+        let is_main = draft.part == Part::Main;
+        let rewinds = is_main.then(|| rewinds(&grouped, &buffers, about.live_leaf));
+        let mut made = thread(
             draft,
             grouped,
             span,
@@ -95,237 +108,28 @@ pub fn open(session: &SessionFiles) -> Session {
             agent,
             &files.sources,
             &buffers,
-        ));
+        );
+        made.markers.extend(rewinds.into_iter().flatten());
+        threads.push(made);
     }
     place_markers(&mut threads);
-    finish(
-        session,
-        about,
+    let mut session = Session {
+        id: session.id.clone(),
+        harness: "claude-code",
+        versions: about.versions,
+        project: about.project,
+        title: about.title,
         buffers,
-        files.sources,
+        sources: files.sources,
         threads,
+        totals: Totals::default(),
+        copied,
+        agent_types: BTreeMap::new(),
+        span: Span::default(),
         completeness,
-        accounts.saturated,
-    )
-}
-
-/// What the files say of the session as a whole.
-struct About {
-    versions: Vec<String>,
-    project: Option<String>,
-    title: Option<String>,
-}
-
-impl About {
-    fn of(files: &Files) -> Self {
-        let text = |text: &Text| files.buffers.raw(*text).to_text();
-        let mains: Vec<&FileLines> = files
-            .threads
-            .iter()
-            .filter(|f| f.agent.is_none())
-            .map(|f| &f.lines)
-            .collect();
-        let all: Vec<&FileLines> = mains
-            .iter()
-            .copied()
-            .chain(files.threads.iter().map(|f| &f.lines))
-            .collect();
-        let mut seen = HashSet::new();
-        let versions = all
-            .iter()
-            .flat_map(|f| &f.versions)
-            .map(text)
-            .filter(|v| seen.insert(v.clone()))
-            .collect();
-        let project = all
-            .iter()
-            .find_map(|f| f.working_directories.first())
-            .map(text);
-        let project = project.as_deref().and_then(last_part).map(str::to_owned);
-        Self {
-            versions,
-            project,
-            title: title(&mains, &files.buffers),
-        }
-    }
-}
-
-/// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
-/// line of the first prompt.
-pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
-    let own: HashSet<_> = mains
-        .iter()
-        .flat_map(|f| &f.lines)
-        .filter_map(|l| l.uuid)
-        .map(|u| buffers.raw(u).decode())
-        .collect();
-    let titles = mains.iter().flat_map(|f| &f.titles).filter(|title| {
-        title.by != TitleBy::Summary
-            || title
-                .leaf
-                .is_some_and(|leaf| own.contains(&buffers.raw(leaf).decode()))
-    });
-    let best = titles
-        .max_by_key(|title| title.by)
-        .map(|title| buffers.raw(title.text).to_text());
-    best.map(|title| title.trim().to_owned())
-        .filter(|title| !title.is_empty())
-        .or_else(|| first_prompt(mains, buffers))
-}
-
-fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
-    use crate::transcript::thread::TurnKind;
-    const LONGEST: usize = 80;
-    let prompts = mains
-        .iter()
-        .flat_map(|f| &f.lines)
-        .filter(|line| !line.sidechain);
-    let mut texts = prompts.filter_map(|line| match &line.what {
-        What::Turn {
-            kind: TurnKind::User,
-            blocks,
-            ..
-        } => blocks.iter().find_map(|block| match block {
-            Block::Text(text) => Some(buffers.raw(*text).to_text()),
-            _ => None,
-        }),
-        _ => None,
-    });
-    let text = texts.find(|text| !text.trim().is_empty())?;
-    let line = text.trim().lines().next()?.trim_end();
-    let cut: String = line.chars().take(LONGEST).collect();
-    Some(if cut.len() < line.len() {
-        format!("{cut}…")
-    } else {
-        cut
-    })
-}
-
-/// The last part of a path of either kind.
-pub(crate) fn last_part(path: &str) -> Option<&str> {
-    path.split(['/', '\\']).rfind(|part| !part.is_empty())
-}
-
-fn note_files(files: &Files, completeness: &mut Completeness) {
-    completeness.sources_unused.clone_from(&files.unused);
-    let mut duplicate_keys = 0;
-    for file in &files.threads {
-        let lines = &file.lines;
-        completeness
-            .lines_unparseable
-            .extend(lines.found.damage.iter().cloned());
-        completeness.incomplete_tail_bytes += lines.found.tail_bytes;
-        completeness.counts_not_numbers += lines.counts_not_numbers;
-        duplicate_keys += lines.duplicate_keys;
-    }
-    if duplicate_keys > 0 {
-        completeness.notes.push(format!(
-            "{duplicate_keys} key(s) stood twice in one record; the first one holds"
-        ));
-    }
-}
-
-/// What the lines of one thread, each counted once, hold beside turns.
-fn note_lines(lines: &[Line], buffers: &Buffers, completeness: &mut Completeness) {
-    for line in lines {
-        match &line.what {
-            What::Aside(Aside {
-                family,
-                kind,
-                known,
-            }) => {
-                let kind =
-                    kind.map_or_else(|| "(none)".to_owned(), |kind| buffers.raw(kind).to_text());
-                let map = if *known {
-                    &mut completeness.line_types_not_shown
-                } else {
-                    &mut completeness.line_types_unknown
-                };
-                *map.entry(format!("{family}{kind}")).or_default() += 1;
-            }
-            What::Turn { .. } | What::Response(_) => {
-                completeness.timestamps_missing += u64::from(!matches!(line.at, Stamp::At(_)));
-            }
-            What::Compaction { .. } => {}
-        }
-    }
-}
-
-fn note_gaps(linked: &Linked, accounts: &Accounts, completeness: &mut Completeness) {
-    let agents = || linked.agents.values();
-    completeness.agents_unattributed =
-        agents().filter(|agent| agent.depth.is_none()).count() as u64;
-    let unjoined =
-        |agent: &&Agent| agent.depth.is_some() && agent.runs.iter().any(|run| run.joined.is_none());
-    completeness.agents_without_join = agents().filter(unjoined).count() as u64;
-    completeness.parents_absent = linked.parents_absent;
-    completeness.spawns_without_transcript = linked.spawns_without_transcript;
-    completeness.evidence_conflicts = linked.evidence_conflicts;
-    completeness.usage_without_message_id = accounts.usage_without_message_id;
-    completeness.responses_with_differing_usage = accounts.responses_with_differing_usage;
-    completeness.responses_without_stop_reason = accounts.responses_without_stop_reason;
-    completeness.tool_calls_without_result = accounts.tool_calls_without_result;
-    completeness.tool_results_without_call = accounts.tool_results_without_call;
-    let notes = &mut completeness.notes;
-    if accounts.responses_without_stop_reason > 0 {
-        let n = accounts.responses_without_stop_reason;
-        notes.push(format!(
-            "output of {n} response(s) is a lower bound: no line of theirs has a stop reason"
-        ));
-    }
-    if accounts.usage_without_message_id > 0 {
-        let n = accounts.usage_without_message_id;
-        notes.push(format!(
-            "{n} response(s) have no message ID: totals are an upper bound by that much"
-        ));
-    }
-    if accounts.saturated {
-        notes.push(
-            "a sum of tokens is larger than can be counted and stands at its largest value"
-                .to_owned(),
-        );
-    }
-}
-
-/// Names of stored tool results that a result's text refers to and that do not lie in the session's folder.
-fn stored_results_missing(threads: &[Grouped], buffers: &Buffers, there: &[String]) -> u64 {
-    const TAG: &[u8] = b"<persisted-output>";
-    const FOLDER: &str = "tool-results";
-    let there: HashSet<&str> = there.iter().map(String::as_str).collect();
-    let results = threads
-        .iter()
-        .flat_map(|g| &g.turns)
-        .flat_map(|t| &t.blocks)
-        .filter_map(|block| match block {
-            Block::ToolResult { content, .. } => Some(content),
-            _ => None,
-        });
-    let mut missing = HashSet::new();
-    for text in results.flatten().filter_map(|block| {
-        if let Block::Text(text) = block {
-            Some(*text)
-        } else {
-            None
-        }
-    }) {
-        let raw = buffers.raw(text);
-        if !raw.bytes.starts_with(TAG) {
-            continue;
-        }
-        let text = raw.to_text();
-        let Some((_, name)) = text.split_once(FOLDER) else {
-            continue;
-        };
-        let name: String = name[1.min(name.len())..]
-            .chars()
-            .take_while(|c| !c.is_whitespace() && *c != '<')
-            .collect();
-        let base = last_part(&name).unwrap_or_default().to_owned();
-        if !there.contains(base.as_str()) {
-            missing.insert(base);
-        }
-    }
-    missing.len() as u64
+    };
+    sum_up(&mut session);
+    session
 }
 
 /// The order in which threads may own a response: the main thread, the normal agents by start, the service threads.
@@ -473,55 +277,32 @@ fn place_markers(threads: &mut [Thread]) {
     }
 }
 
-fn finish(
-    session: &SessionFiles,
-    about: About,
-    buffers: Buffers,
-    sources: Vec<String>,
-    threads: Vec<Thread>,
-    mut completeness: Completeness,
-    mut saturated: bool,
-) -> Session {
-    let mut totals = Totals::default();
-    let mut agent_types: BTreeMap<String, u64> = BTreeMap::new();
-    let mut whole = Span::default();
-    for thread in &threads {
-        let service = matches!(thread.role, Role::Service(_));
-        let was = saturated;
-        saturated |= add_totals(&mut totals, &thread.totals, !service);
-        if saturated && !was {
-            let note =
-                "a sum of tokens is larger than can be counted and stands at its largest value";
-            completeness.notes.push(note.to_owned());
-        }
+/// Adds the threads up to the session.
+fn sum_up(session: &mut Session) {
+    let mut saturated = false;
+    for thread in &session.threads {
+        let is_service = matches!(thread.role, Role::Service(_));
+        saturated |= add_totals(&mut session.totals, &thread.totals, !is_service);
         if let Role::Agent(agent) = &thread.role {
-            let kind = agent
-                .agent_type
-                .clone()
-                .unwrap_or_else(|| "(unknown)".to_owned());
-            *agent_types.entry(kind).or_default() += 1;
+            let kind = agent.agent_type.as_deref().unwrap_or("(unknown)");
+            *session.agent_types.entry(kind.to_owned()).or_default() += 1;
         }
+        let (whole, part) = (&mut session.span, &thread.span);
         if matches!(thread.role, Role::Main) {
-            whole.active_ms = thread.span.active_ms;
+            whole.active_ms = part.active_ms;
         }
-        whole.started = [whole.started, thread.span.started]
-            .into_iter()
-            .flatten()
-            .min();
-        whole.ended = [whole.ended, thread.span.ended].into_iter().flatten().max();
+        whole.started = [whole.started, part.started].into_iter().flatten().min();
+        whole.ended = [whole.ended, part.ended].into_iter().flatten().max();
     }
-    Session {
-        id: session.id.clone(),
-        harness: "claude-code",
-        versions: about.versions,
-        project: about.project,
-        title: about.title,
-        buffers,
-        sources,
-        threads,
-        totals,
-        agent_types,
-        span: whole,
-        completeness,
+    if let Some(searches) = session.totals.tool_calls.get("WebSearch") {
+        let n = searches.calls;
+        let note =
+            format!("{n} web search(es): the harness stores no tokens of the calls behind them");
+        session.completeness.notes.push(note);
+    }
+    // Within one thread the sum may have stopped already; then the whole has reached its largest value too.
+    if saturated || session.totals.tokens.total() == u64::MAX {
+        let note = "a sum of tokens is larger than can be counted and stands at its largest value";
+        session.completeness.notes.push(note.to_owned());
     }
 }

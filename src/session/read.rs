@@ -1,6 +1,6 @@
 //! The files of a session, each read and parsed once, side by side.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -11,6 +11,7 @@ use crate::transcript::line::FileLines;
 use crate::transcript::text::Buffers;
 
 use super::SourceUnused;
+use super::sidecar::{self, RunRecord, Sidecar};
 
 /// Everything that the files of a session hold, before anything is put together.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct Files {
     pub sources: Vec<String>,
     /// One for each thread's file, in the order of the fragments and of the names.
     pub threads: Vec<ThreadFile>,
+    /// What the workflows' records and journals say, by run.
+    pub runs: BTreeMap<String, RunRecord>,
     /// What the sidecars say, by agent ID.
     pub sidecars: HashMap<String, Sidecar>,
     /// Base names of the stored tool results.
@@ -38,21 +41,11 @@ pub(super) struct ThreadFile {
     pub agent: Option<String>,
     /// Index into the session's sources.
     pub source: u32,
+    /// The workflow's run in whose folder it lies.
+    pub run: Option<String>,
     /// Its lines.
     pub lines: FileLines,
 }
-
-/// What an agent's sidecar says of it. All fields are optional.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sidecar {
-    pub agent_type: Option<String>,
-    pub description: Option<String>,
-    pub tool_use_id: Option<String>,
-    pub parent_agent: Option<String>,
-}
-
-/// A sidecar is a few hundred bytes; a larger file under its name is something else.
-const LARGEST_SIDECAR: u64 = 1 << 20;
 
 pub(super) fn read(session: &SessionFiles) -> Files {
     let mut files = Files::default();
@@ -70,9 +63,14 @@ pub(super) fn read(session: &SessionFiles) -> Files {
     {
         match &file.role {
             FileRole::Main | FileRole::Agent(_) => wanted.push(file),
-            FileRole::Sidecar(agent) => read_sidecar(&mut files, agent, file),
+            FileRole::Sidecar(agent) => take(&mut files, file, sidecar::read, |files, said| {
+                files.sidecars.entry(agent.clone()).or_insert(said);
+            }),
             FileRole::ToolResult => files.tool_results.push(file.base_name()),
-            FileRole::Workflow => {}
+            FileRole::Workflow => take(&mut files, file, sidecar::read_run, |files, said| {
+                let (run, record) = said;
+                files.runs.entry(run).or_default().add(record);
+            }),
             FileRole::Other => unused(
                 &mut files,
                 file,
@@ -110,6 +108,7 @@ pub(super) fn read(session: &SessionFiles) -> Files {
                 files.threads.push(ThreadFile {
                     agent,
                     source: i as u32,
+                    run: sidecar::run_of(&file.name),
                     lines,
                 });
             }
@@ -124,30 +123,17 @@ pub(super) fn read(session: &SessionFiles) -> Files {
     files
 }
 
-fn read_sidecar(files: &mut Files, agent: &str, file: &SourceFile) {
-    if file.fingerprint.size > LARGEST_SIDECAR {
-        return unused(files, file, "too large for a sidecar");
+/// Takes up what a file beside the threads says; one that cannot be read or understood is unused.
+fn take<T>(
+    files: &mut Files,
+    file: &SourceFile,
+    read: fn(&SourceFile) -> Result<T, String>,
+    keep: impl FnOnce(&mut Files, T),
+) {
+    match read(file) {
+        Ok(said) => keep(files, said),
+        Err(why) => unused(files, file, &why),
     }
-    let bytes = match store::read(&file.path, file.fingerprint.size) {
-        Ok(bytes) => bytes,
-        Err(error) => return unused(files, file, &error.reason()),
-    };
-    let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(&bytes) else {
-        return unused(files, file, "not a JSON object");
-    };
-    let text = |key: &str| {
-        fields
-            .get(key)
-            .and_then(serde_json::Value::as_str)
-            .map(str::to_owned)
-    };
-    let sidecar = Sidecar {
-        agent_type: text("agentType"),
-        description: text("description"),
-        tool_use_id: text("toolUseId"),
-        parent_agent: text("parentAgentId"),
-    };
-    files.sidecars.entry(agent.to_owned()).or_insert(sidecar);
 }
 
 fn unused(files: &mut Files, file: &SourceFile, why: &str) {

@@ -20,6 +20,10 @@ pub(super) struct Head {
     pub(super) transcript: bool,
     /// The first `sessionId`.
     pub(super) session: Option<String>,
+    /// The first `uuid`.
+    pub(super) first: Option<String>,
+    /// The first session of which a line says that it was copied (`forkedFrom`).
+    pub(super) forked_from: Option<String>,
 }
 
 /// Answers that were given, each good for one state of its file.
@@ -52,7 +56,7 @@ fn look(path: &Path) -> Result<Head, StoreError> {
             read_at(&file, &mut bytes, 0).map_err(|source| StoreError::io(path, "read", source))?;
         bytes.truncate(filled);
         head = read_head(&bytes);
-        if filled < size || (head.transcript && head.session.is_some()) {
+        if filled < size || head.is_whole() {
             break;
         }
     }
@@ -63,22 +67,37 @@ fn read_head(bytes: &[u8]) -> Head {
     let mut head = Head::default();
     for line in bytes.split(|&b| b == b'\n') {
         let keys = read_keys(line);
-        head.transcript |= keys.kind && (keys.uuid || keys.session.is_some());
-        if head.session.is_none() {
-            head.session = keys.session;
-        }
-        if head.transcript && head.session.is_some() {
+        head.transcript |= keys.kind && (keys.uuid.is_some() || keys.session.is_some());
+        head.session = head.session.or(keys.session);
+        head.first = head.first.or(keys.uuid);
+        head.forked_from = head.forked_from.or(keys.forked_from);
+        if head.is_whole() {
             break;
         }
     }
     head
 }
 
+impl Head {
+    /// Whether further lines can add nothing: a copy says so on its first line.
+    fn is_whole(&self) -> bool {
+        self.transcript && self.session.is_some() && self.first.is_some()
+    }
+}
+
 /// The keys of a line that matter here.
 #[derive(Default)]
 struct Keys {
     kind: bool,
-    uuid: bool,
+    uuid: Option<String>,
+    session: Option<String>,
+    forked_from: Option<String>,
+}
+
+/// The value of `forkedFrom`.
+#[derive(serde::Deserialize)]
+struct ForkedFrom {
+    #[serde(rename = "sessionId")]
     session: Option<String>,
 }
 
@@ -107,7 +126,11 @@ impl<'de> Visitor<'de> for KeysVisitor<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "type" => self.0.kind |= map.next_value_seed(TextSeed)?.is_some(),
-                "uuid" => self.0.uuid |= map.next_value_seed(TextSeed)?.is_some(),
+                "uuid" => {
+                    let uuid = map.next_value_seed(TextSeed)?;
+                    self.0.uuid = self.0.uuid.take().or(uuid);
+                }
+                "forkedFrom" => self.0.forked_from = map.next_value::<ForkedFrom>()?.session,
                 "sessionId" => {
                     let session = map.next_value_seed(TextSeed)?;
                     // Of two equal keys the first counts, as everywhere.

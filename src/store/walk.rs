@@ -29,6 +29,7 @@ impl Walk<'_> {
             id: id.to_owned(),
             fragments: Vec::new(),
             unused: Vec::new(),
+            older: Vec::new(),
         };
         for folder in &located.folders {
             let Some(piece) = folder.pieces.get(&located.stem) else {

@@ -30,6 +30,7 @@ pub fn read(bytes: &[u8], buffer: u32, source: u32) -> FileLines {
         versions: HashSet::new(),
         directories: HashSet::new(),
         sessions: HashSet::new(),
+        progress: HashSet::new(),
     };
     let found = records(bytes, source, |record| reader.record(&record));
     FileLines {
@@ -47,6 +48,8 @@ struct Reader<'a> {
     versions: HashSet<&'a [u8]>,
     directories: HashSet<&'a [u8]>,
     sessions: HashSet<&'a [u8]>,
+    /// The call and agent of progress lines: thousands say the same.
+    progress: HashSet<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Reader<'a> {
@@ -116,7 +119,7 @@ impl<'a> Reader<'a> {
         });
     }
 
-    fn what(&self, fields: Fields, facts: &mut Vec<Fact>) -> What {
+    fn what(&mut self, fields: Fields, facts: &mut Vec<Fact>) -> What {
         match fields.kind.map(|kind| self.raw(kind).bytes) {
             Some(b"assistant") => self.response(fields),
             Some(b"user") => self.user(fields, facts),
@@ -124,7 +127,11 @@ impl<'a> Reader<'a> {
             Some(b"attachment") => self.attached(fields, facts),
             Some(b"progress") => {
                 let progress = fields.progress.unwrap_or_default();
-                if let (Some(agent), Some(call)) = (progress.agent, fields.parent_call) {
+                if let (Some(agent), Some(call)) = (progress.agent, fields.parent_call)
+                    && self
+                        .progress
+                        .insert((self.raw(call).bytes, self.raw(agent).bytes))
+                {
                     facts.push(Fact::Progress { call, agent });
                 }
                 What::Aside(Aside {
@@ -175,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 
     fn user(&self, fields: Fields, facts: &mut Vec<Fact>) -> What {
-        let mut blocks = fields.message.unwrap_or_default().blocks;
+        let blocks = fields.message.unwrap_or_default().blocks;
         let mut calls = blocks.iter().filter_map(|block| match block {
             Block::ToolResult { call, .. } => Some(*call),
             _ => None,
@@ -195,25 +202,12 @@ impl<'a> Reader<'a> {
         let origin = fields
             .origin
             .or_else(|| fields.prompt_source.map(|kind| Origin { kind, from: None }));
-        let (kind, tagged) = if fields.compact_summary {
-            (TurnKind::Summary, None)
-        } else if fields.meta {
-            (TurnKind::Injected, None)
+        let settled = if fields.compact_summary {
+            Some(TurnKind::Summary)
         } else {
-            kinds::of_prompt(
-                self.bytes,
-                &mut blocks,
-                origin.as_ref().map(|o| self.raw(o.kind).bytes),
-            )
+            fields.meta.then_some(TurnKind::Injected)
         };
-        if kind == TurnKind::Notification {
-            self.notification_facts(&blocks, facts);
-        }
-        What::Turn {
-            kind,
-            blocks,
-            origin: origin.or(tagged),
-        }
+        self.prompt(settled, blocks, origin, facts)
     }
 
     fn system(&self, fields: &Fields) -> What {
@@ -276,24 +270,45 @@ impl<'a> Reader<'a> {
                 known,
             });
         }
-        let mut blocks = attachment.prompt;
         let origin = attachment.origin.or(fields.origin);
-        let notification = attachment
+        let is_notification = attachment
             .mode
             .is_some_and(|mode| self.raw(mode).bytes == b"task-notification");
-        let (kind, tagged) = if notification {
-            (TurnKind::Notification, None)
-        } else if attachment.meta || fields.meta {
-            (TurnKind::Injected, None)
+        let settled = if is_notification {
+            Some(TurnKind::Notification)
         } else {
-            kinds::of_prompt(
+            (attachment.meta || fields.meta).then_some(TurnKind::Injected)
+        };
+        self.prompt(settled, attachment.prompt, origin, facts)
+    }
+
+    /// A line that reached the model as a prompt does; its text says what it is unless a flag has settled that.
+    fn prompt(
+        &self,
+        settled: Option<TurnKind>,
+        mut blocks: Vec<Block>,
+        origin: Option<Origin>,
+        facts: &mut Vec<Fact>,
+    ) -> What {
+        let (kind, tagged) = match settled {
+            Some(kind) => (kind, None),
+            None => kinds::of_prompt(
                 self.bytes,
                 &mut blocks,
                 origin.as_ref().map(|o| self.raw(o.kind).bytes),
-            )
+            ),
         };
-        if kind == TurnKind::Notification {
-            self.notification_facts(&blocks, facts);
+        for block in &blocks {
+            match (kind, block) {
+                (TurnKind::Notification, Block::Text(text)) => {
+                    let news = kinds::notifications(self.raw(*text));
+                    facts.extend(news.into_iter().map(Fact::Notification));
+                }
+                (TurnKind::Peer, Block::Text(text)) => {
+                    facts.extend(kinds::teammate_messages(self.bytes, *text));
+                }
+                _ => {}
+            }
         }
         What::Turn {
             kind,
@@ -312,22 +327,20 @@ impl<'a> Reader<'a> {
                 launched,
             });
         }
+        if let Some(run) = result.run {
+            facts.push(Fact::RunLaunched {
+                call,
+                run,
+                task: result.run_task,
+            });
+        }
+        if let (Some(name), true) = (result.teammate, is(result.status, b"teammate_spawned")) {
+            facts.push(Fact::TeammateSpawned { call, name });
+        }
         let over = !is(result.task_status, b"running") && !is(result.task_status, b"pending");
         if let (Some(task), true, true) = (result.task, is(result.task_kind, b"local_agent"), over)
         {
             facts.push(Fact::Poll { task });
-        }
-    }
-
-    fn notification_facts(&self, blocks: &[Block], facts: &mut Vec<Fact>) {
-        for block in blocks {
-            if let Block::Text(text) = block {
-                facts.extend(
-                    kinds::notifications(self.raw(*text))
-                        .into_iter()
-                        .map(Fact::Notification),
-                );
-            }
         }
     }
 

@@ -8,7 +8,7 @@ pub mod paths;
 pub(crate) mod pieces;
 
 use super::text::Raw;
-use pieces::{Piece, Pieces};
+use pieces::{Piece, each};
 use std::ops::AddAssign;
 
 /// What was changed or left out to show something. Counts add up.
@@ -43,6 +43,7 @@ impl Shown {
     }
 
     /// Counts what showing this piece changes.
+    #[inline]
     fn count(&mut self, piece: &Piece<'_>) {
         match piece {
             Piece::Run(_) | Piece::Char(_) => {}
@@ -55,10 +56,11 @@ impl Shown {
 
 /// Appends the display form of a text and counts what was changed in it.
 pub fn write(raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Shown) {
-    for piece in Pieces::of(raw) {
+    out.reserve(raw.bytes.len());
+    each(raw, |piece| {
         shown.count(&piece);
         piece.write(out);
-    }
+    });
 }
 
 /// Appends at most `limit` bytes of the display form of a text, and returns how many bytes of it are not shown.
@@ -79,32 +81,34 @@ pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Sh
         out.truncate(start);
     }
     let mut counts = Shown::default();
+    // The last line break in what is shown, and the counts before it.
     let mut line = (start, counts);
     let mut not_shown = 0;
-    for piece in Pieces::of(raw) {
+    each(raw, |piece| {
         let room = (start + limit).saturating_sub(out.len());
-        if not_shown > 0 {
-            not_shown += piece.len() as u64;
-            continue;
-        }
         let before = out.len();
-        let fits = if let Piece::Run(run) = piece {
-            let fits = run.floor_char_boundary(room);
-            out.extend_from_slice(&run.as_bytes()[..fits]);
-            if let Some(at) = memchr::memrchr(b'\n', &out[before..]) {
-                line = (before + at, counts);
+        let fits = match piece {
+            _ if not_shown > 0 => 0,
+            Piece::Run(run) => {
+                let fits = run.floor_char_boundary(room);
+                out.extend_from_slice(&run.as_bytes()[..fits]);
+                if let Some(at) = memchr::memrchr(b'\n', &out[before..]) {
+                    line = (before + at, counts);
+                }
+                fits
             }
-            fits
-        } else if piece.len() <= room {
-            if piece.is_line_feed() {
-                line = (before, counts);
+            _ if piece.len() <= room => {
+                if piece.is_line_feed() {
+                    line = (before, counts);
+                }
+                counts.count(&piece);
+                piece.write(out);
+                piece.len()
             }
-            shown_piece(&piece, out, &mut counts)
-        } else {
-            0
+            _ => 0,
         };
         not_shown += (piece.len() - fits) as u64;
-    }
+    });
     if not_shown > 0 {
         if line.0 > start && line.0 - start >= limit - limit / 4 {
             not_shown += (out.len() - line.0) as u64;
@@ -120,7 +124,9 @@ pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Sh
 
 /// The length in bytes of a text's display form.
 pub fn len(raw: Raw<'_>) -> u64 {
-    Pieces::of(raw).map(|piece| piece.len() as u64).sum()
+    let mut length = 0;
+    each(raw, |piece| length += piece.len() as u64);
+    length
 }
 
 /// A text in display form on one line: line feeds and tabs too are shown as `\u{…}`. For values in JSON and on a terminal.
@@ -149,13 +155,6 @@ pub fn is_hidden(c: char) -> bool {
 pub fn push_escape(c: char, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = std::fmt::Write::write_fmt(out, format_args!("\\u{{{:X}}}", u32::from(c)));
-}
-
-/// Writes and counts a piece, and says its length.
-fn shown_piece(piece: &Piece<'_>, out: &mut Vec<u8>, counts: &mut Shown) -> usize {
-    counts.count(piece);
-    piece.write(out);
-    piece.len()
 }
 
 #[cfg(test)]

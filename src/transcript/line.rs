@@ -125,6 +125,29 @@ pub enum Fact {
         /// Whether the agent was only started and its answer comes later.
         launched: bool,
     },
+    /// A structured result says that a workflow was started: its agents lie in a folder of the run's name.
+    RunLaunched {
+        /// The call that the line's result answers.
+        call: Text,
+        /// The run.
+        run: Text,
+        /// The ID under which its end is notified.
+        task: Option<Text>,
+    },
+    /// A structured result says that a team member was started. It names no file, only the member.
+    TeammateSpawned {
+        /// The call that the line's result answers.
+        call: Text,
+        /// The member's name.
+        name: Text,
+    },
+    /// A team member's message.
+    TeammateMessage {
+        /// The member's name.
+        from: Text,
+        /// Whether it is a record of the host, such as news that the member is idle, and nothing that the member said.
+        is_record: bool,
+    },
     /// A poll for background work gave its end.
     Poll {
         /// The work's ID; an agent's own ID where it is one.

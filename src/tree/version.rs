@@ -62,6 +62,11 @@ pub(super) fn of_session(files: &SessionFiles, max_block_bytes: Option<usize>) -
         version.bytes(name.as_bytes());
         version.bytes(why.as_bytes());
     }
+    for older in &files.older {
+        version.bytes(older.id.as_bytes());
+        version.number(u64::from(older.named));
+        version.fingerprint(&older.main.fingerprint);
+    }
     version.finish()
 }
 

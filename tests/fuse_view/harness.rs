@@ -1,12 +1,14 @@
 //! A real mount of a tree in memory, and real tools on it.
 
 use crate::memory::{Memory, Shown};
+use nix::mount::{MntFlags, umount2};
 use sessionfs::fuse::mount::{Mount, MountError, MountOptions};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up.
@@ -16,6 +18,8 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 pub(crate) struct Mounted {
     pub(crate) mount: Mount,
     pub(crate) memory: Arc<Memory>,
+    /// Tells the watchdog that the test has come to its end.
+    _watched: Sender<()>,
     /// An empty directory beside the mount, for copies.
     pub(crate) scratch: PathBuf,
     _folder: tempfile::TempDir,
@@ -40,9 +44,11 @@ impl Mounted {
         change(&mut options);
         let shown = Arc::new(Shown(Arc::clone(&memory)));
         let mount = Mount::new(shown, &options).unwrap_or_else(|error| cannot(&error));
+        let watched = watch(&mount, &memory);
         Self {
             mount,
             memory,
+            _watched: watched,
             scratch,
             _folder: folder,
         }
@@ -50,6 +56,36 @@ impl Mounted {
 
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.mount.point().join(path)
+    }
+}
+
+/// Frees a test that hangs in its own mount, so that it fails. Otherwise its process could not even be killed: it would
+/// wait for itself.
+fn watch(mount: &Mount, memory: &Arc<Memory>) -> Sender<()> {
+    let (watched, end) = channel();
+    let point = mount.point().to_path_buf();
+    let memory = Arc::clone(memory);
+    std::thread::spawn(move || {
+        if end.recv_timeout(3 * LIMIT) == Err(RecvTimeoutError::Timeout) {
+            memory.let_go();
+            abort(&point);
+        }
+    });
+    watched
+}
+
+/// Makes every request of the mount fail, now and from now on.
+fn abort(point: &Path) {
+    // Root's way, and then the owner's.
+    let _ = umount2(point, MntFlags::MNT_FORCE);
+    let list = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let here = |line: &&str| line.split(' ').nth(4).map(Path::new) == Some(point);
+    let device = list
+        .lines()
+        .filter(here)
+        .filter_map(|line| line.split(' ').nth(2));
+    for number in device.filter_map(|device| device.split(':').nth(1)) {
+        let _ = std::fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1");
     }
 }
 

@@ -7,9 +7,10 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn names_alone_render_nothing_and_a_stat_renders_its_own_file() {
@@ -43,16 +44,42 @@ fn names_alone_render_nothing_and_a_stat_renders_its_own_file() {
 }
 
 #[test]
-fn listing_what_is_open_and_evicted_leaves_its_size() {
-    let mounted = Mounted::new(Memory::new([("d/f", Node::File(1, Arc::new(bytes(9000))))]));
-    let held = fs::File::open(mounted.path("d/f")).unwrap();
-    for _ in 0..3 {
-        mounted.memory.evict();
-        let names: Vec<_> = fs::read_dir(mounted.path("d")).unwrap().collect();
-        assert_eq!(names.len(), 1);
-        assert_eq!(held.metadata().unwrap().len(), 9000);
-    }
+fn listing_what_is_open_and_evicted_never_cuts_it_off() {
+    let expected = bytes(5_000_000);
+    let mounted = Mounted::new(Memory::new([(
+        "d/f",
+        Node::File(1, Arc::new(expected.clone())),
+    )]));
+    let mut held = fs::File::open(mounted.path("d/f")).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                mounted.memory.evict();
+                assert_eq!(fs::read_dir(mounted.path("d")).unwrap().count(), 1);
+            }
+        });
+        let end = Ends(&done);
+        let mut whole = Vec::new();
+        for _ in 0..100 {
+            whole.clear();
+            held.rewind().unwrap();
+            held.read_to_end(&mut whole).unwrap();
+            assert!(whole == expected, "{} bytes", whole.len());
+            assert_eq!(held.metadata().unwrap().len(), 5_000_000);
+        }
+        drop(end);
+    });
     assert_eq!(mounted.memory.renderings.load(Ordering::SeqCst), 1);
+}
+
+/// Sets a flag when it goes, also when a test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 #[test]

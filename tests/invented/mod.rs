@@ -20,8 +20,13 @@ pub fn session(files: &[(&str, &[&str])]) -> Session {
         let text = lines.join("\n").replace("$S", S) + "\n";
         std::fs::write(path, text).unwrap();
     }
-    let store = Store::new(vec![Source::recognise(folder.path()).unwrap()]);
-    open(&store.files(S).unwrap())
+    session_in(folder.path(), S)
+}
+
+/// A session of this ID out of a folder of projects.
+pub fn session_in(projects: &std::path::Path, id: &str) -> Session {
+    let store = Store::new(vec![Source::recognise(projects).unwrap()]);
+    open(&store.files(id).unwrap())
 }
 
 /// The session of a main file alone.

@@ -7,6 +7,7 @@ as_root_and_user!(
     a_signal_ends_a_mount_while_a_file_is_open,
     a_signal_ends_a_mount_while_somebody_works_in_it,
     somebody_else_unmounts_it,
+    an_aborted_mount_is_taken_away,
     a_lazy_unmount_serves_whoever_is_left_and_spares_the_next_mount,
     a_signal_after_a_lazy_unmount_spares_the_next_mount,
     a_dead_mount_says_so_and_the_next_mount_mends_it,
@@ -72,6 +73,21 @@ fn somebody_else_unmounts_it(world: &World) {
     world.must(&["sessionfs", "unmount", &world.mnt()]);
     assert_eq!(server.end(), Some(0));
     assert_eq!(world.mounts(), 0);
+}
+
+fn an_aborted_mount_is_taken_away(world: &World) {
+    if !nix::unistd::getuid().is_root() {
+        eprintln!("only root can force an unmount: not tested");
+        return;
+    }
+    let server = world.serve();
+    let holder = world.hold("latest/artefact.md");
+    // It cuts the connection, and then finds that the mount is busy.
+    let forced = world.run_as_root(&["umount", "-f", &world.mnt()]);
+    assert!(!forced.status.success(), "{forced:?}");
+    assert_eq!(server.end(), Some(0));
+    assert_eq!(world.mounts(), 0);
+    assert_eq!(holder.go_on(), None);
 }
 
 fn a_lazy_unmount_serves_whoever_is_left_and_spares_the_next_mount(world: &World) {

@@ -1,4 +1,4 @@
-//! A document as an independent CommonMark parser sees it.
+//! A document as an independent Markdown parser sees it.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -55,10 +55,13 @@ pub(crate) fn parse(document: &str, options: Options) -> Parsed {
             }
             Event::Start(Tag::BlockQuote(None)) => quoted = true,
             Event::Start(
-                Tag::Heading { id: None, .. } | Tag::Paragraph | Tag::List(None) | Tag::Item,
+                Tag::Heading { id: None, .. }
+                | Tag::Paragraph
+                | Tag::List(None)
+                | Tag::Item
+                | Tag::TableCell,
             ) => words.clear(),
             Event::Start(Tag::Table(_) | Tag::TableHead | Tag::TableRow) => cells.clear(),
-            Event::Start(Tag::TableCell) => words.clear(),
             Event::Text(text) => words.push_str(&text),
             Event::Code(code) => {
                 assert!(!fenced);
@@ -79,13 +82,13 @@ pub(crate) fn parse(document: &str, options: Options) -> Parsed {
                 .parts
                 .push(Part::Heading(level as usize, take(&mut words))),
             Event::End(TagEnd::Paragraph) if quoted => {
-                parsed.parts.push(Part::Quote(take(&mut words)))
+                parsed.parts.push(Part::Quote(take(&mut words)));
             }
             Event::End(TagEnd::Paragraph) => parsed.parts.push(Part::Paragraph(take(&mut words))),
             Event::End(TagEnd::Item) => parsed.parts.push(Part::Item(take(&mut words))),
             Event::End(TagEnd::TableCell) => cells.push(take(&mut words)),
             Event::End(TagEnd::TableHead | TagEnd::TableRow) => {
-                parsed.parts.push(Part::Row(std::mem::take(&mut cells)))
+                parsed.parts.push(Part::Row(std::mem::take(&mut cells)));
             }
             Event::End(TagEnd::BlockQuote(_)) => quoted = false,
             Event::End(TagEnd::List(false) | TagEnd::Table) => {}

@@ -1,6 +1,6 @@
 //! One safe value: a participant's string as a code span that nothing can break out of.
 
-use crate::transcript::display::pieces::{Piece, Pieces};
+use crate::transcript::display::pieces::{Piece, each};
 use crate::transcript::display::{self, Shown, paths};
 use crate::transcript::text::Raw;
 
@@ -91,22 +91,20 @@ impl<'a> SafeValue<'a> {
     fn text(self) -> (String, u64, bool) {
         let mut text = String::new();
         let mut replaced = 0;
-        for piece in Pieces::of(self.0) {
-            match piece {
-                Piece::Run(run) => text.push_str(run),
-                Piece::Char(c) | Piece::Hidden(c) => text.push(c),
-                Piece::CrLf => text.push_str("\r\n"),
-                Piece::Replaced => {
-                    replaced += 1;
-                    text.push('\u{fffd}');
-                }
+        // No escape is longer than six bytes for each byte that it stands for.
+        let bytes = &self.0.bytes[..self.0.bytes.len().min(6 * LOOKED_AT + 12)];
+        each(Raw { bytes, ..self.0 }, |piece| match piece {
+            Piece::Run(run) => text.push_str(run),
+            Piece::Char(c) | Piece::Hidden(c) => text.push(c),
+            Piece::CrLf => text.push_str("\r\n"),
+            Piece::Replaced => {
+                replaced += 1;
+                text.push('\u{fffd}');
             }
-            if text.len() > LOOKED_AT {
-                text.truncate(text.floor_char_boundary(LOOKED_AT));
-                return (text, replaced, false);
-            }
-        }
-        (text, replaced, true)
+        });
+        let whole = text.len() <= LOOKED_AT;
+        text.truncate(text.floor_char_boundary(LOOKED_AT));
+        (text, replaced, whole)
     }
 }
 

@@ -1,130 +1,135 @@
 //! The tool calls of a session's threads and the results that answer them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use crate::session::assemble::{Draft, Part};
-use crate::session::{Agent, ThreadIndex, TurnIndex};
+use super::Scene;
+use crate::session::assemble::Part;
+use crate::session::{ThreadIndex, TurnIndex};
 use crate::transcript::group::Grouped;
 use crate::transcript::json::{Kind, Scanner};
 use crate::transcript::text::{Buffers, Form, Raw, Text};
 use crate::transcript::thread::Block;
 
-/// The tools that start a sub-agent. Others that only have such a word in their name are to-do lists or serve shells.
-const AGENT_TOOLS: [&str; 2] = ["Task", "Agent"];
+/// The calls of the main thread and of every sub-agent.
+pub(super) struct Calls {
+    /// In the order of the threads and of their turns.
+    pub(super) list: Vec<Call>,
+    /// The place of each in the list.
+    pub(super) by_id: HashMap<String, usize>,
+}
 
-/// One tool call of the main thread or an agent's.
+/// One tool call.
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) thread: ThreadIndex,
     pub(super) turn: TurnIndex,
-    pub(super) is_agent_tool: bool,
+    pub(super) tool: Tool,
     pub(super) input: Option<Text>,
     pub(super) result: Option<CallResult>,
+}
+
+/// What a tool has to do with sub-agents, by its name. Tools that only have such a word in their name are to-do lists or serve
+/// shells (`formats/claude-code.md` 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    /// Starts an agent, or a team member.
+    Agent,
+    /// Starts a run of several agents.
+    Workflow,
+    /// Speaks to a team member, or continues an agent.
+    SendMessage,
+    /// Nothing.
+    Other,
 }
 
 /// The result that answers a call, in the thread of the call.
 pub(super) struct CallResult {
     pub(super) turn: TurnIndex,
     pub(super) is_error: bool,
-    pub(super) last_text: Option<Text>,
     pub(super) first_text: Option<Text>,
-}
-
-pub(super) struct Calls {
-    pub(super) list: Vec<Call>,
-    pub(super) by_id: HashMap<String, usize>,
+    pub(super) last_text: Option<Text>,
 }
 
 impl Calls {
     /// Of calls with one ID the first owner's holds: the main thread, then the agents in order.
-    pub(super) fn of(drafts: &[Draft], threads: &[Grouped], buffers: &Buffers) -> Self {
+    pub(super) fn of(scene: &Scene<'_>) -> Self {
         let mut calls = Self {
             list: Vec::new(),
             by_id: HashMap::new(),
         };
-        let normal = || (0..drafts.len()).filter(|&i| !matches!(drafts[i].part, Part::Service(_)));
-        for thread in normal() {
-            for (turn, block) in blocks(&threads[thread]) {
-                let Block::ToolCall {
-                    id: Some(id),
-                    name,
-                    input,
-                } = block
-                else {
-                    continue;
-                };
-                let id = buffers.raw(*id).to_text();
-                let index = calls.list.len();
-                if *calls.by_id.entry(id.clone()).or_insert(index) != index {
-                    continue;
-                }
-                let is_agent_tool = name.is_some_and(|name| {
-                    let name = buffers.raw(name).decode();
-                    AGENT_TOOLS.iter().any(|tool| tool.as_bytes() == &*name)
-                });
-                calls.list.push(Call {
-                    id,
-                    thread,
-                    turn,
-                    is_agent_tool,
-                    input: *input,
-                    result: None,
-                });
-            }
+        let drafts = scene.drafts.iter().enumerate();
+        let normal = drafts.filter(|(_, draft)| !matches!(draft.part, Part::Service(_)));
+        let threads: Vec<ThreadIndex> = normal.map(|(thread, _)| thread).collect();
+        for &thread in &threads {
+            calls.add_calls(scene, thread);
         }
-        for thread in normal() {
-            for (turn, block) in blocks(&threads[thread]) {
-                let Block::ToolResult {
-                    call: Some(call),
-                    is_error,
-                    content,
-                } = block
-                else {
-                    continue;
-                };
-                let Some(call) = calls.find(buffers, *call).map(|i| &mut calls.list[i]) else {
-                    continue;
-                };
-                if call.thread == thread && call.result.is_none() {
-                    let mut texts = content.iter().filter_map(|block| match block {
-                        Block::Text(text) => Some(*text),
-                        _ => None,
-                    });
-                    let first_text = texts.next();
-                    let last_text = texts.next_back().or(first_text);
-                    call.result = Some(CallResult {
-                        turn,
-                        is_error: *is_error,
-                        last_text,
-                        first_text,
-                    });
-                }
-            }
+        for &thread in &threads {
+            calls.add_results(scene, thread);
         }
         calls
     }
 
+    /// The place of the call with this ID.
     pub(super) fn find(&self, buffers: &Buffers, id: Text) -> Option<usize> {
-        self.by_id
-            .get(&*String::from_utf8_lossy(&buffers.raw(id).decode()))
-            .copied()
+        let id = buffers.raw(id).decode();
+        self.by_id.get(&*String::from_utf8_lossy(&id)).copied()
     }
 
-    /// Calls of an agent tool that started something and that no agent's run belongs to.
-    pub(super) fn spawns_without(&self, agents: &BTreeMap<ThreadIndex, Agent>) -> u64 {
-        let told: BTreeSet<&str> = agents
-            .values()
-            .flat_map(|agent| &agent.runs)
-            .map(|run| run.spawned.tool_use_id.as_str())
-            .collect();
-        // A refused or failed call started nothing.
-        let started =
-            |call: &&Call| call.is_agent_tool && !call.result.as_ref().is_some_and(|r| r.is_error);
-        self.list
-            .iter()
-            .filter(started)
-            .filter(|call| !told.contains(call.id.as_str()))
-            .count() as u64
+    fn add_calls(&mut self, scene: &Scene<'_>, thread: ThreadIndex) {
+        for (turn, block) in blocks(&scene.threads[thread]) {
+            let Block::ToolCall {
+                id: Some(id),
+                name,
+                input,
+            } = block
+            else {
+                continue;
+            };
+            let id = scene.text(*id);
+            let index = self.list.len();
+            if *self.by_id.entry(id.clone()).or_insert(index) == index {
+                let tool = name.map_or(Tool::Other, |name| Tool::named(scene.buffers.raw(name)));
+                let (input, result) = (*input, None);
+                self.list.push(Call {
+                    id,
+                    thread,
+                    turn,
+                    tool,
+                    input,
+                    result,
+                });
+            }
+        }
+    }
+
+    fn add_results(&mut self, scene: &Scene<'_>, thread: ThreadIndex) {
+        for (turn, block) in blocks(&scene.threads[thread]) {
+            let Block::ToolResult {
+                call: Some(call),
+                is_error,
+                content,
+            } = block
+            else {
+                continue;
+            };
+            let Some(index) = self.find(scene.buffers, *call) else {
+                continue;
+            };
+            let call = &mut self.list[index];
+            if call.thread == thread && call.result.is_none() {
+                let mut texts = content.iter().filter_map(|block| match block {
+                    Block::Text(text) => Some(*text),
+                    _ => None,
+                });
+                let first_text = texts.next();
+                call.result = Some(CallResult {
+                    turn,
+                    is_error: *is_error,
+                    first_text,
+                    last_text: texts.next_back().or(first_text),
+                });
+            }
+        }
     }
 }
 
@@ -137,13 +142,8 @@ impl Call {
         while let Some(key) = scanner.key(&mut members).ok()? {
             if *key == *field.as_bytes() && scanner.kind().ok()? == Kind::String {
                 let range = scanner.string().ok()?;
-                return Some(
-                    Raw {
-                        bytes: &raw.bytes[range],
-                        form: Form::JsonString,
-                    }
-                    .to_text(),
-                );
+                let (bytes, form) = (&raw.bytes[range], Form::JsonString);
+                return Some(Raw { bytes, form }.to_text());
             }
             scanner.skip().ok()?;
         }
@@ -151,10 +151,18 @@ impl Call {
     }
 }
 
+impl Tool {
+    fn named(name: Raw<'_>) -> Self {
+        match &*name.decode() {
+            b"Task" | b"Agent" => Self::Agent,
+            b"Workflow" => Self::Workflow,
+            b"SendMessage" => Self::SendMessage,
+            _ => Self::Other,
+        }
+    }
+}
+
 fn blocks(grouped: &Grouped) -> impl Iterator<Item = (TurnIndex, &Block)> {
-    grouped
-        .turns
-        .iter()
-        .enumerate()
-        .flat_map(|(i, turn)| turn.blocks.iter().map(move |block| (i, block)))
+    let turns = grouped.turns.iter().enumerate();
+    turns.flat_map(|(i, turn)| turn.blocks.iter().map(move |block| (i, block)))
 }

@@ -2,185 +2,252 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::Linked;
-use super::calls::{Call, Calls};
-use crate::session::assemble::{Draft, Part};
-use crate::session::read::Sidecar;
+use super::calls::{Call, Calls, Tool};
+use super::{Chosen, Scene};
+use crate::session::assemble::Part;
 use crate::session::{Evidence, ThreadIndex};
-use crate::transcript::group::{Grouped, PlacedFact};
 use crate::transcript::line::Fact;
-use crate::transcript::text::{Buffers, Text};
-use crate::transcript::thread::{Block, TurnKind};
+use crate::transcript::text::Text;
+use crate::transcript::thread::{Block, Turn, TurnKind};
 
-/// By agent, by kind of evidence, the calls that it names, as indexes into [`Calls::list`].
+/// By agent, by kind of evidence, the calls that it names, as places in the list of calls.
 pub(super) type Named = HashMap<ThreadIndex, BTreeMap<Evidence, BTreeSet<usize>>>;
 
-/// Structured results, progress lines, notifications, and the agent's ID at the end of a result's text.
-pub(super) fn gather_explicit(
-    drafts: &[Draft],
-    threads: &[Grouped],
-    buffers: &Buffers,
-    calls: &Calls,
-    by_id: &HashMap<&str, ThreadIndex>,
-    named: &mut Named,
-) {
-    let agent_of = |id: Text| {
-        by_id
-            .get(&*String::from_utf8_lossy(&buffers.raw(id).decode()))
-            .copied()
+/// All evidence of a session, and how many parents or calls a sidecar names that are not there.
+pub(super) fn gather(scene: &Scene<'_>, calls: &Calls, parents_absent: &mut u64) -> Named {
+    let agents = scene.agents().map(|i| (scene.drafts[i].id.as_str(), i));
+    let by_id: HashMap<&str, ThreadIndex> = agents.collect();
+    let mut gathering = Gathering {
+        scene,
+        calls,
+        by_id,
+        named: Named::new(),
     };
-    let mut add = |agent: Option<ThreadIndex>, kind, call: Option<usize>| {
+    gathering.sidecars(parents_absent);
+    gathering.facts();
+    gathering.result_texts();
+    gathering.equal(Evidence::Prompt, |agent| first_task(scene, agent), "prompt");
+    let describe = |agent| scene.sidecar(agent)?.description.clone();
+    gathering.equal(Evidence::Description, describe, "description");
+    gathering.named
+}
+
+/// The calls that continued an agent: messages to its very ID that its thread took up, or whose result names it.
+pub(super) fn continued(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex) -> Chosen {
+    let id = &scene.drafts[agent].id;
+    let messages = calls.list.iter().enumerate().filter(|(_, call)| {
+        call.tool == Tool::SendMessage && call.thread != agent && {
+            let to = |field| call.input_field(scene.buffers, field);
+            to("to").or_else(|| to("recipient")).as_ref() == Some(id)
+        }
+    });
+    let tasks: Vec<String> = scene.threads[agent]
+        .turns
+        .iter()
+        .filter_map(|turn| said_to(scene, turn))
+        .skip(1)
+        .collect();
+    let evidence = |call: &Call| {
+        let mut kinds = BTreeSet::new();
+        let facts = scene.threads[call.thread].facts.iter();
+        if facts.map(|placed| &placed.fact).any(|fact| {
+            matches!(fact, Fact::AgentResult { call: c, agent, .. }
+                if scene.says(*c, &call.id) && scene.says(*agent, id))
+        }) {
+            kinds.insert(Evidence::Result);
+        }
+        if trailing_agent_id(scene, call).as_ref() == Some(id) {
+            kinds.insert(Evidence::Text);
+        }
+        let words = |field| call.input_field(scene.buffers, field);
+        let message = words("message").or_else(|| words("content"));
+        if message.is_some_and(|message| tasks.iter().any(|task| *task == message.trim())) {
+            kinds.insert(Evidence::Prompt);
+        }
+        kinds
+    };
+    let found = messages.map(|(index, call)| (index, evidence(call)));
+    found.filter(|(_, kinds)| !kinds.is_empty()).collect()
+}
+
+struct Gathering<'a> {
+    scene: &'a Scene<'a>,
+    calls: &'a Calls,
+    by_id: HashMap<&'a str, ThreadIndex>,
+    named: Named,
+}
+
+impl Gathering<'_> {
+    fn add(&mut self, agent: Option<ThreadIndex>, kind: Evidence, call: Option<usize>) {
         if let (Some(agent), Some(call)) = (agent, call) {
-            named
-                .entry(agent)
-                .or_default()
-                .entry(kind)
-                .or_default()
-                .insert(call);
+            let kinds = self.named.entry(agent).or_default();
+            kinds.entry(kind).or_default().insert(call);
         }
-    };
-    for (thread, grouped) in threads.iter().enumerate() {
-        if matches!(drafts[thread].part, Part::Service(_)) {
-            continue;
+    }
+
+    fn agent(&self, id: Text) -> Option<ThreadIndex> {
+        self.by_id.get(self.scene.text(id).as_str()).copied()
+    }
+
+    /// The call of this ID if it is of this tool.
+    fn call(&self, id: Text, tool: Tool) -> Option<usize> {
+        let call = self.calls.find(self.scene.buffers, id)?;
+        (self.calls.list[call].tool == tool).then_some(call)
+    }
+
+    fn sidecars(&mut self, parents_absent: &mut u64) {
+        for agent in self.scene.agents() {
+            let Some(sidecar) = self.scene.sidecar(agent) else {
+                continue;
+            };
+            let call = sidecar.tool_use_id.as_ref();
+            let found = call.and_then(|id| self.calls.by_id.get(id).copied());
+            let parent = sidecar.parent_agent.as_ref();
+            let orphan = parent.is_some_and(|id| !self.by_id.contains_key(id.as_str()));
+            *parents_absent += u64::from(orphan || (call.is_some() && found.is_none()));
+            self.add(Some(agent), Evidence::Sidecar, found);
         }
-        for PlacedFact { fact, .. } in &grouped.facts {
-            match fact {
+    }
+
+    /// Structured results, progress lines and notifications.
+    fn facts(&mut self) {
+        let scene = self.scene;
+        let members = self.members();
+        let threads = scene.drafts.iter().zip(scene.threads);
+        let threads = threads.filter(|(draft, _)| !matches!(draft.part, Part::Service(_)));
+        for placed in threads.flat_map(|(_, grouped)| &grouped.facts) {
+            match &placed.fact {
                 // Only a tool that starts agents says with an agent's ID that it started one.
                 Fact::AgentResult { call, agent, .. } => {
-                    let call = calls
-                        .find(buffers, *call)
-                        .filter(|&call| calls.list[call].is_agent_tool);
-                    add(agent_of(*agent), Evidence::Result, call);
-                }
-                Fact::Progress { call, agent } => add(
-                    agent_of(*agent),
-                    Evidence::Progress,
-                    calls.find(buffers, *call),
-                ),
-                Fact::Notification(news) => {
-                    let call = news
-                        .call
-                        .as_ref()
-                        .and_then(|call| calls.by_id.get(call))
-                        .copied();
-                    add(
-                        by_id.get(news.task.as_str()).copied(),
-                        Evidence::Notification,
-                        call,
+                    self.add(
+                        self.agent(*agent),
+                        Evidence::Result,
+                        self.call(*call, Tool::Agent),
                     );
                 }
-                Fact::Poll { .. } => {}
+                Fact::RunLaunched { call, run, .. } => {
+                    let call = self.call(*call, Tool::Workflow);
+                    for agent in scene.agents() {
+                        let run_of = scene.drafts[agent].run.as_ref();
+                        if run_of.is_some_and(|name| scene.says(*run, name)) {
+                            self.add(Some(agent), Evidence::Result, call);
+                        }
+                    }
+                }
+                Fact::TeammateSpawned { call, name } => {
+                    let member = members.get(&scene.text(*name)).copied();
+                    self.add(member, Evidence::Result, self.call(*call, Tool::Agent));
+                }
+                Fact::Progress { call, agent } => {
+                    let call = self.calls.find(scene.buffers, *call);
+                    self.add(self.agent(*agent), Evidence::Progress, call);
+                }
+                Fact::Notification(news) => {
+                    let call = news.call.as_ref().and_then(|id| self.calls.by_id.get(id));
+                    let agent = self.by_id.get(news.task.as_str()).copied();
+                    self.add(agent, Evidence::Notification, call.copied());
+                }
+                Fact::Poll { .. } | Fact::TeammateMessage { .. } => {}
             }
         }
     }
-    for (index, call) in calls
-        .list
-        .iter()
-        .enumerate()
-        .filter(|(_, call)| call.is_agent_tool)
-    {
-        let text = call.result.as_ref().and_then(|result| result.last_text);
-        let id = text.and_then(|text| trailing_agent_id(&buffers.raw(text).decode()));
-        add(
-            id.and_then(|id| by_id.get(id.as_str()).copied()),
-            Evidence::Text,
-            Some(index),
-        );
-    }
-}
 
-pub(super) fn gather_sidecars(
-    drafts: &[Draft],
-    agents: &[ThreadIndex],
-    sidecars: &HashMap<String, Sidecar>,
-    calls: &Calls,
-    by_id: &HashMap<&str, ThreadIndex>,
-    named: &mut Named,
-    linked: &mut Linked,
-) {
-    for &agent in agents {
-        let Some(sidecar) = sidecars.get(&drafts[agent].id) else {
-            continue;
-        };
-        let call = sidecar
-            .tool_use_id
-            .as_ref()
-            .map(|id| calls.by_id.get(id).copied());
-        if let Some(Some(call)) = call {
-            named
-                .entry(agent)
-                .or_default()
-                .entry(Evidence::Sidecar)
-                .or_default()
-                .insert(call);
-        }
-        let parent_absent = sidecar
-            .parent_agent
-            .as_ref()
-            .is_some_and(|id| !by_id.contains_key(id.as_str()));
-        linked.parents_absent += u64::from(parent_absent || call == Some(None));
-    }
-}
-
-/// A prompt, then a description, that is equal and unique on both sides.
-pub(super) fn gather_equal(
-    agents: &[ThreadIndex],
-    threads: &[Grouped],
-    buffers: &Buffers,
-    sidecars: &HashMap<String, Sidecar>,
-    drafts: &[Draft],
-    calls: &Calls,
-    named: &mut Named,
-) {
-    let first_task = |&agent: &ThreadIndex| {
-        let turn = threads[agent]
-            .turns
-            .iter()
-            .find(|turn| turn.kind == TurnKind::Task)?;
-        let text = turn.blocks.iter().find_map(|block| match block {
-            Block::Text(text) => Some(buffers.raw(*text).to_text().trim().to_owned()),
+    /// Team members by name, where one agent alone has the name and one call alone gave it: a structured result names a member
+    /// by name only.
+    fn members(&self) -> HashMap<String, ThreadIndex> {
+        let scene = self.scene;
+        let facts = scene.threads.iter().flat_map(|grouped| &grouped.facts);
+        let given = unique(facts.filter_map(|placed| match &placed.fact {
+            Fact::TeammateSpawned { name, .. } => Some((scene.text(*name), ())),
             _ => None,
-        })?;
-        Some((text, agent))
-    };
-    let describe = |&agent: &ThreadIndex| {
-        let description = sidecars.get(&drafts[agent].id)?.description.as_ref()?;
-        Some((description.trim().to_owned(), agent))
-    };
-    let spawns = calls
-        .list
-        .iter()
-        .enumerate()
-        .filter(|(_, call)| call.is_agent_tool);
-    let field = |name: &'static str| {
-        let trimmed = move |(i, call): (usize, &Call)| {
-            Some((call.input_field(buffers, name)?.trim().to_owned(), i))
-        };
-        unique(spawns.clone().filter_map(trimmed))
-    };
-    for (kind, ours, theirs) in [
-        (
-            Evidence::Prompt,
-            unique(agents.iter().filter_map(first_task)),
-            field("prompt"),
-        ),
-        (
-            Evidence::Description,
-            unique(agents.iter().filter_map(describe)),
-            field("description"),
-        ),
-    ] {
-        for (text, agent) in ours {
-            if let (false, Some(&call)) = (text.is_empty(), theirs.get(&text)) {
-                named
-                    .entry(agent)
-                    .or_default()
-                    .entry(kind)
-                    .or_default()
-                    .insert(call);
+        }));
+        let agents = scene.agents().filter_map(|agent| {
+            let sidecar = scene.sidecar(agent);
+            let name = sidecar.and_then(|s| s.name.clone());
+            let name = name.or_else(|| name_in_id(&scene.drafts[agent].id));
+            // The oldest form has the member's name where the type stands.
+            Some((name.or_else(|| sidecar?.agent_type.clone())?, agent))
+        });
+        let mut members = unique(agents);
+        members.retain(|name, _| given.contains_key(name));
+        members
+    }
+
+    fn result_texts(&mut self) {
+        for (index, call) in self.calls.list.iter().enumerate() {
+            if call.tool == Tool::Agent {
+                let id = trailing_agent_id(self.scene, call);
+                let agent = id.and_then(|id| self.by_id.get(id.as_str()).copied());
+                self.add(agent, Evidence::Text, Some(index));
             }
         }
     }
+
+    /// A text that is equal, but for white space around it, and unique on both sides.
+    fn equal(&mut self, kind: Evidence, ours: impl Fn(ThreadIndex) -> Option<String>, field: &str) {
+        let trimmed = |text: String| text.trim().to_owned();
+        let scene = self.scene;
+        let ours = unique(scene.agents().filter_map(|i| Some((trimmed(ours(i)?), i))));
+        let calls = self.calls.list.iter().enumerate();
+        let spawns = calls.filter(|(_, call)| call.tool == Tool::Agent);
+        let theirs = unique(spawns.filter_map(|(index, call)| {
+            let text = call.input_field(scene.buffers, field)?;
+            Some((trimmed(text), index))
+        }));
+        for (text, agent) in ours {
+            if !text.is_empty() {
+                self.add(Some(agent), kind, theirs.get(&text).copied());
+            }
+        }
+    }
+}
+
+fn first_task(scene: &Scene<'_>, agent: ThreadIndex) -> Option<String> {
+    let turns = scene.threads[agent].turns.iter();
+    turns
+        .take(FIRST_TURNS)
+        .find_map(|turn| said_to(scene, turn))
+}
+
+/// A thread's task is its first prompt; what stands before it is what the harness put in.
+const FIRST_TURNS: usize = 8;
+
+/// What a turn of an agent's thread tells the agent to do: a task, or a team member's message without its tag.
+fn said_to(scene: &Scene<'_>, turn: &Turn) -> Option<String> {
+    if !matches!(turn.kind, TurnKind::Task | TurnKind::Peer) {
+        return None;
+    }
+    let text = turn.blocks.iter().find_map(|block| match block {
+        Block::Text(text) => Some(scene.text(*text)),
+        _ => None,
+    })?;
+    let text = text.trim();
+    let inside = text
+        .strip_prefix("<teammate-message ")
+        .and_then(|rest| rest.split_once('>'))
+        .map(|(_, said)| said.trim_end().trim_end_matches("</teammate-message>"));
+    Some(inside.unwrap_or(text).trim().to_owned())
+}
+
+/// The name in the ID of a named agent: `a<name>-<16 hex digits>`.
+fn name_in_id(id: &str) -> Option<String> {
+    let (name, hex) = id.strip_prefix('a')?.rsplit_once('-')?;
+    let is_hex = hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    (is_hex && !name.is_empty()).then(|| name.to_owned())
+}
+
+/// The agent's ID at the end of a result's text: `agentId: <id> (...)`, on a line of its own.
+fn trailing_agent_id(scene: &Scene<'_>, call: &Call) -> Option<String> {
+    const WORD: &[u8] = b"agentId: ";
+    let text = scene.buffers.raw(call.result.as_ref()?.last_text?).decode();
+    let at = memchr::memmem::rfind(&text, WORD)?;
+    if at > 0 && text[at - 1] != b'\n' && text[at - 1] != b' ' {
+        return None;
+    }
+    let id = &text[at + WORD.len()..];
+    let in_id = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let len = id.iter().take_while(in_id).count();
+    (len > 0).then(|| String::from_utf8_lossy(&id[..len]).into_owned())
 }
 
 /// Only those keys that occur once.
@@ -191,22 +258,7 @@ fn unique<T>(pairs: impl Iterator<Item = (String, T)>) -> HashMap<String, T> {
             .and_modify(|seen| *seen = None)
             .or_insert(Some(value));
     }
-    map.into_iter()
-        .filter_map(|(key, value)| Some((key, value?)))
+    let once = map.into_iter();
+    once.filter_map(|(key, value)| Some((key, value?)))
         .collect()
-}
-
-/// The agent's ID at the end of a result's text: `agentId: <id> (…)`, on a line of its own.
-fn trailing_agent_id(text: &[u8]) -> Option<String> {
-    const WORD: &[u8] = b"agentId: ";
-    let at = memchr::memmem::rfind(text, WORD)?;
-    if at > 0 && text[at - 1] != b'\n' && text[at - 1] != b' ' {
-        return None;
-    }
-    let id = &text[at + WORD.len()..];
-    let len = id
-        .iter()
-        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
-        .count();
-    (len > 0).then(|| String::from_utf8_lossy(&id[..len]).into_owned())
 }

@@ -1,39 +1,34 @@
 //! Where the result of each run entered the spawning thread.
 
-use std::collections::BTreeSet;
-
-use super::calls::{Call, Calls};
-use crate::session::{Evidence, Join, JoinHow, Run, Spawn, TurnIndex};
+use super::calls::{Call, Calls, Tool};
+use super::{Chosen, Scene};
+use crate::session::{Join, JoinHow, Run, Spawn, ThreadIndex, TurnIndex};
 use crate::transcript::group::{Grouped, PlacedFact};
 use crate::transcript::line::Fact;
-use crate::transcript::text::{Buffers, Raw, Text};
+use crate::transcript::text::Raw;
 use crate::transcript::thread::TurnKind;
 
 /// The runs that the chosen calls started, in the order of the calls.
 pub(super) fn runs(
-    chosen: &[(usize, BTreeSet<Evidence>)],
+    scene: &Scene<'_>,
     calls: &Calls,
-    agent_id: &str,
-    threads: &[Grouped],
-    buffers: &Buffers,
+    agent: ThreadIndex,
+    chosen: &Chosen,
 ) -> Vec<Run> {
     let mut runs = Vec::with_capacity(chosen.len());
     for (n, (index, evidence)) in chosen.iter().enumerate() {
         let call = &calls.list[*index];
-        let grouped = &threads[call.thread];
+        let grouped = &scene.threads[call.thread];
         // Until the agent is started again, every notice of its end is this run's.
-        let until = chosen
-            .get(n + 1)
-            .map(|(i, _)| &calls.list[*i])
-            .filter(|c| c.thread == call.thread)
-            .map(|c| c.turn);
-        let joined = join(call, agent_id, grouped, until, buffers);
+        let next = chosen.get(n + 1).map(|(i, _)| &calls.list[*i]);
+        let until = next.filter(|c| c.thread == call.thread).map(|c| c.turn);
+        let joined = RunOf { scene, call, agent }.join(until);
         let concurrent_turns = joined.as_ref().and_then(|join| join.turn).map(|join| {
             let between = grouped.turns.get(call.turn + 1..join).unwrap_or_default();
-            between
+            let answers = between
                 .iter()
-                .filter(|turn| turn.kind == TurnKind::Assistant)
-                .count() as u64
+                .filter(|turn| turn.kind == TurnKind::Assistant);
+            answers.count() as u64
         });
         let spawned = Spawn {
             thread: call.thread,
@@ -51,76 +46,126 @@ pub(super) fn runs(
     runs
 }
 
-/// Where a run's result entered the thread: the spawn's own result if it was in the foreground; else the earliest line of the
-/// thread that carries the final notification or poll result; a queue line only if there is nothing else.
-fn join(
-    call: &Call,
-    agent_id: &str,
-    grouped: &Grouped,
-    until: Option<TurnIndex>,
-    buffers: &Buffers,
-) -> Option<Join> {
-    let result = call.result.as_ref();
-    let is_call = |id: Text| *buffers.raw(id).decode() == *call.id.as_bytes();
-    let structured = grouped.facts.iter().find_map(|placed| match &placed.fact {
-        Fact::AgentResult { call, launched, .. } if is_call(*call) => Some(*launched),
-        _ => None,
-    });
-    let says_launched = result
-        .and_then(|r| r.first_text)
-        .is_some_and(|text| is_launch_message(buffers.raw(text)));
-    if let Some(result) = result {
-        let answered = match structured {
-            Some(launched) => !launched,
-            // A refused or interrupted call has an error and no agent in it.
-            None => !result.is_error && !says_launched,
-        };
-        if answered {
-            let at = grouped.turns[result.turn].at;
+/// One run of an agent: the call that started it.
+struct RunOf<'a> {
+    scene: &'a Scene<'a>,
+    call: &'a Call,
+    agent: ThreadIndex,
+}
+
+/// What the call's own result says of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// It is the agent's answer.
+    Here,
+    /// It only says that the agent was started; the answer comes later.
+    Later,
+    /// The call was refused or interrupted, or has no result.
+    None,
+}
+
+impl RunOf<'_> {
+    /// Where the result entered the thread: the spawn's own result if it was in the foreground; else the earliest line of the
+    /// thread that carries the final notification, the poll's result or the member's message; a queue line only if there is nothing else.
+    fn join(&self, until: Option<TurnIndex>) -> Option<Join> {
+        let grouped = &self.scene.threads[self.call.thread];
+        if let (Answer::Here, Some(result)) = (self.answer(grouped), &self.call.result) {
             return Some(Join {
                 turn: Some(result.turn),
-                at,
+                at: grouped.turns[result.turn].at,
                 how: JoinHow::Result,
             });
         }
+        let within = |placed: &&PlacedFact| {
+            placed.after > self.call.turn && until.is_none_or(|until| placed.after <= until)
+        };
+        let task = self.run_task(grouped);
+        let name = self.call.input_field(self.scene.buffers, "name");
+        let facts = grouped.facts.iter().filter(within);
+        let ends = facts.filter_map(|placed| {
+            let (rank, how) = self.end(&placed.fact, task.as_deref(), name.as_deref())?;
+            // A queue line stands before everything only in the file.
+            let in_thread = placed.turn.is_some();
+            Some((!in_thread, rank, placed, how))
+        });
+        let (queued, _, placed, how) = ends.min_by_key(|(queued, rank, ..)| (*queued, *rank))?;
+        let how = if queued { JoinHow::Queue } else { how };
+        Some(Join {
+            turn: placed.turn,
+            at: placed.at,
+            how,
+        })
     }
-    let within = |placed: &&PlacedFact| {
-        placed.after > call.turn && until.is_none_or(|until| placed.after <= until)
-    };
-    let how = |fact: &Fact| match fact {
-        Fact::Notification(news) => {
-            let ours = news.call.as_deref() == Some(&call.id)
-                || (news.call.is_none() && news.task == agent_id);
-            (ours && news.status.is_some()).then_some(JoinHow::Notification)
+
+    fn answer(&self, grouped: &Grouped) -> Answer {
+        let Some(result) = &self.call.result else {
+            return Answer::None;
+        };
+        let is_ours = |id| self.scene.says(id, &self.call.id);
+        let structured = grouped.facts.iter().find_map(|placed| match &placed.fact {
+            Fact::AgentResult { call, launched, .. } if is_ours(*call) => Some(*launched),
+            Fact::RunLaunched { call, .. } | Fact::TeammateSpawned { call, .. }
+                if is_ours(*call) =>
+            {
+                Some(true)
+            }
+            _ => None,
+        });
+        let first = result.first_text.map(|text| self.scene.buffers.raw(text));
+        // A message that continues an agent is answered at once only by a structured result.
+        let says_later =
+            self.call.tool == Tool::SendMessage || first.is_some_and(is_launch_message);
+        if structured.is_none() && result.is_error {
+            Answer::None
+        } else if structured.unwrap_or(says_later) {
+            Answer::Later
+        } else {
+            Answer::Here
         }
-        Fact::Poll { task } => {
-            (*buffers.raw(*task).decode() == *agent_id.as_bytes()).then_some(JoinHow::Poll)
+    }
+
+    /// Whether a fact is an end of this run, and of which kind; a member's words are better than news about it.
+    fn end(&self, fact: &Fact, task: Option<&str>, name: Option<&str>) -> Option<(u8, JoinHow)> {
+        let id = &self.scene.drafts[self.agent].id;
+        match fact {
+            Fact::Notification(news) => {
+                let is_ours = news.call.as_deref() == Some(&self.call.id)
+                    || news.task == *id
+                    || task == Some(&news.task);
+                (is_ours && news.status.is_some()).then_some((0, JoinHow::Notification))
+            }
+            Fact::Poll { task } => self.scene.says(*task, id).then_some((0, JoinHow::Poll)),
+            Fact::TeammateMessage { from, is_record } => {
+                let is_ours = name.is_some_and(|name| self.scene.says(*from, name));
+                is_ours.then_some((u8::from(*is_record), JoinHow::Message))
+            }
+            Fact::AgentResult { .. }
+            | Fact::RunLaunched { .. }
+            | Fact::TeammateSpawned { .. }
+            | Fact::Progress { .. } => None,
         }
-        Fact::AgentResult { .. } | Fact::Progress { .. } => None,
-    };
-    let news: Vec<_> = grouped
-        .facts
-        .iter()
-        .filter(within)
-        .filter_map(|p| Some((p, how(&p.fact)?)))
-        .collect();
-    let in_thread = news.iter().find(|(placed, _)| placed.turn.is_some());
-    let (placed, how) = in_thread.or(news.first())?;
-    let how = if placed.turn.is_some() {
-        *how
-    } else {
-        JoinHow::Queue
-    };
-    Some(Join {
-        turn: placed.turn,
-        at: placed.at,
-        how,
-    })
+    }
+
+    /// The ID under which the end of a workflow's run is notified.
+    fn run_task(&self, grouped: &Grouped) -> Option<String> {
+        grouped.facts.iter().find_map(|placed| match &placed.fact {
+            Fact::RunLaunched { call, task, .. } if self.scene.says(*call, &self.call.id) => {
+                Some(self.scene.text((*task)?))
+            }
+            _ => None,
+        })
+    }
 }
 
 /// What a tool says that only started an agent: it is no answer.
 fn is_launch_message(raw: Raw<'_>) -> bool {
     let text = raw.decode();
     let text = text.trim_ascii_start();
-    text.starts_with(b"Async agent launched") || text.starts_with(b"Spawned successfully")
+    [
+        &b"Async agent launched"[..],
+        b"Spawned successfully",
+        b"Workflow launched",
+    ]
+    .iter()
+    .any(|words| text.starts_with(words))
 }

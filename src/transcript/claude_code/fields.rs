@@ -63,6 +63,9 @@ pub(super) struct StructuredResult {
     pub(super) task: Option<Text>,
     pub(super) task_kind: Option<Text>,
     pub(super) task_status: Option<Text>,
+    pub(super) run: Option<Text>,
+    pub(super) run_task: Option<Text>,
+    pub(super) teammate: Option<Text>,
 }
 
 #[derive(Default)]
@@ -232,6 +235,9 @@ impl Reader<'_> {
             b"agentId" => reader.text_into(&mut r.agent),
             b"status" => reader.text_into(&mut r.status),
             b"isAsync" => reader.flag().map(|flag| r.is_async = flag),
+            b"runId" => reader.text_into(&mut r.run),
+            b"taskId" => reader.text_into(&mut r.run_task),
+            b"name" => reader.text_into(&mut r.teammate),
             b"task" => reader.members(|reader, key| match key {
                 b"task_id" => reader.text_into(&mut r.task),
                 b"task_type" => reader.text_into(&mut r.task_kind),

@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use crate::transcript::line::Notification;
+use crate::transcript::line::{Fact, Notification};
 use crate::transcript::text::{Form, Raw, Text};
 use crate::transcript::thread::{Block, Origin, TurnKind};
 
@@ -267,23 +267,45 @@ fn head(bytes: &[u8], text: Text) -> Vec<u8> {
 
 /// Who a team member's message is from, as its tag says.
 fn teammate(bytes: &[u8], text: Text) -> Option<Origin> {
-    const NAME: &str = "teammate-message";
-    const FROM: &str = "teammate_id=\\\"";
     let raw = &bytes[text.start as usize..][..text.len as usize];
-    let piece = |start: usize, len: usize| Text {
+    let open = memmem::find(raw, TEAMMATE.as_bytes())?;
+    let from = sender(raw, text, open).map(|(from, _)| from);
+    let kind = piece(text, open, TEAMMATE.len());
+    Some(Origin { kind, from })
+}
+
+/// Every team member's message in a text. One text may hold several.
+pub(super) fn teammate_messages(bytes: &[u8], text: Text) -> Vec<Fact> {
+    let raw = &bytes[text.start as usize..][..text.len as usize];
+    let tags = memmem::find_iter(raw, b"<teammate-message ");
+    let read = |open: usize| {
+        let (from, end) = sender(raw, text, open)?;
+        let said = end + memchr::memchr(b'>', &raw[end..])? + 1;
+        let said = head(bytes, piece(text, said, raw.len() - said));
+        Some(Fact::TeammateMessage {
+            from,
+            is_record: said.starts_with(b"{"),
+        })
+    };
+    tags.filter_map(read).collect()
+}
+
+const TEAMMATE: &str = "teammate-message";
+
+/// The name in a team member's tag, which opens at `open`, and where it ends.
+fn sender(raw: &[u8], text: Text, open: usize) -> Option<(Text, usize)> {
+    const FROM: &str = "teammate_id=\\\"";
+    let start = open + memmem::find(&raw[open..], FROM.as_bytes())? + FROM.len();
+    let len = memchr::memchr(b'\\', &raw[start..])?;
+    Some((piece(text, start, len), start + len))
+}
+
+fn piece(text: Text, start: usize, len: usize) -> Text {
+    Text {
         start: text.start + start as u64,
         len: len as u32,
         ..text
-    };
-    let open = memmem::find(raw, NAME.as_bytes())?;
-    let from = memmem::find(raw, FROM.as_bytes()).and_then(|at| {
-        let start = at + FROM.len();
-        Some(piece(start, memchr::memchr(b'\\', &raw[start..])?))
-    });
-    Some(Origin {
-        kind: piece(open, NAME.len()),
-        from,
-    })
+    }
 }
 
 fn tag(text: &str, name: &str) -> Option<String> {

@@ -22,6 +22,7 @@ pub(crate) enum Piece<'a> {
 
 impl Piece<'_> {
     /// Its length in bytes as shown.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         match self {
             Piece::Run(run) => run.len(),
@@ -39,6 +40,7 @@ impl Piece<'_> {
     }
 
     /// Appends it as shown.
+    #[inline]
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Piece::Run(run) => out.extend_from_slice(run.as_bytes()),
@@ -58,130 +60,100 @@ impl Piece<'_> {
     }
 }
 
-/// Cuts a stored text into pieces, decoding JSON escapes where it is the inside of a JSON string.
-pub(crate) struct Pieces<'a> {
-    /// Valid UTF-8 that is still to be cut.
-    valid: &'a str,
-    /// Bytes after `valid`; not empty only if they begin with something that is no UTF-8.
-    rest: &'a [u8],
-    /// Length of what is no UTF-8 at the beginning of `rest`.
-    invalid: usize,
-    /// Whether escapes are decoded.
-    json: bool,
-    /// What stands at the beginning of `valid`, found with the run before it: the piece and its stored length.
-    next: Option<(Piece<'a>, usize)>,
-}
-
-impl<'a> Pieces<'a> {
-    pub(crate) fn of(raw: Raw<'a>) -> Self {
-        let mut pieces = Self {
-            valid: "",
-            rest: raw.bytes,
-            invalid: 0,
-            json: raw.form == Form::JsonString,
-            next: None,
-        };
-        pieces.take_valid();
-        pieces
-    }
-
-    /// Moves the valid beginning of `rest` into `valid`.
-    fn take_valid(&mut self) {
-        let bytes = self.rest;
-        match std::str::from_utf8(bytes) {
-            Ok(all) => (self.valid, self.rest, self.invalid) = (all, &[], 0),
+/// Cuts a stored text into pieces, in order, decoding JSON escapes where it is the inside of a JSON string.
+#[inline]
+pub(crate) fn each<'a>(raw: Raw<'a>, mut take: impl FnMut(Piece<'a>)) {
+    let json = raw.form == Form::JsonString;
+    let mut rest = raw.bytes;
+    loop {
+        match std::str::from_utf8(rest) {
+            Ok(valid) => return each_valid(valid, json, &mut take),
             Err(error) => {
-                let (valid, rest) = bytes.split_at(error.valid_up_to());
-                self.valid = std::str::from_utf8(valid).unwrap_or_default();
-                self.rest = rest;
-                self.invalid = error.error_len().unwrap_or(rest.len());
+                let (valid, broken) = rest.split_at(error.valid_up_to());
+                each_valid(
+                    std::str::from_utf8(valid).unwrap_or_default(),
+                    json,
+                    &mut take,
+                );
+                take(Piece::Replaced);
+                rest = &broken[error.error_len().unwrap_or(broken.len())..];
             }
-        }
-    }
-
-    /// Where the run at the beginning of `valid` ends, and what ends it with the stored length of that.
-    fn run(&self) -> (usize, Option<(Piece<'a>, usize)>) {
-        let bytes = self.valid.as_bytes();
-        let stops = if self.json { &JSON_STOPS } else { &PLAIN_STOPS };
-        let mut at = 0;
-        loop {
-            at = next_stop(bytes, at, stops);
-            let Some(&byte) = bytes.get(at) else {
-                return (at, None);
-            };
-            if let Some(found) = self.special(byte, at) {
-                return (at, Some(found));
-            }
-            at += if byte < 0x80 { 1 } else { 2 };
-        }
-    }
-
-    /// What stands at `at`, if it is not shown as it stands.
-    fn special(&self, byte: u8, at: usize) -> Option<(Piece<'a>, usize)> {
-        let rest = &self.valid[at..];
-        match byte {
-            b'\\' => match Escape::read(rest.as_bytes()) {
-                (Escape::Char(c), len) => Some(self.char(c, &rest[len..], len)),
-                (Escape::LoneSurrogate(_), len) => Some((Piece::Replaced, len)),
-                // Not JSON; the backslash is shown, and what follows it stands for itself.
-                (Escape::Malformed, _) => None,
-            },
-            0..0x80 => Some(self.char(char::from(byte), &rest[1..], 1)),
-            _ => {
-                let c = rest.chars().next()?;
-                is_hidden(c).then(|| (Piece::Hidden(c), c.len_utf8()))
-            }
-        }
-    }
-
-    /// How a character of its own is shown, given what follows it.
-    fn char(&self, c: char, after: &str, len: usize) -> (Piece<'a>, usize) {
-        if c == '\r' {
-            if after.starts_with('\n') {
-                return (Piece::CrLf, len + 1);
-            }
-            if self.json
-                && after.starts_with('\\')
-                && let (Escape::Char('\n'), feed) = Escape::read(after.as_bytes())
-            {
-                return (Piece::CrLf, len + feed);
-            }
-        }
-        if is_hidden(c) {
-            (Piece::Hidden(c), len)
-        } else {
-            (Piece::Char(c), len)
         }
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Piece<'a>> {
-        loop {
-            if let Some((piece, len)) = self.next.take() {
-                self.valid = &self.valid[len..];
-                return Some(piece);
-            }
-            if !self.valid.is_empty() {
-                let (len, next) = self.run();
-                self.next = next;
-                if len > 0 {
-                    let (run, rest) = self.valid.split_at(len);
-                    self.valid = rest;
-                    return Some(Piece::Run(run));
-                }
-                continue;
-            }
-            if self.rest.is_empty() {
-                return None;
-            }
-            self.rest = &self.rest[self.invalid..];
-            self.take_valid();
-            return Some(Piece::Replaced);
+#[inline]
+fn each_valid<'a>(text: &'a str, json: bool, take: &mut impl FnMut(Piece<'a>)) {
+    let bytes = text.as_bytes();
+    let stops = if json { &JSON_STOPS } else { &PLAIN_STOPS };
+    let (mut start, mut at) = (0, 0);
+    while let Some(stop) = next_stop(bytes, at, stops) {
+        let found = match short_escape(&bytes[stop..]) {
+            // By far the most frequent reason to stop.
+            Some(c) if json => Some((Piece::Char(c), 2)),
+            _ => special(&text[stop..], json),
+        };
+        let Some((piece, len)) = found else {
+            at = stop + 1;
+            continue;
+        };
+        if start < stop {
+            take(Piece::Run(&text[start..stop]));
         }
+        take(piece);
+        at = stop + len;
+        start = at;
+    }
+    if start < text.len() {
+        take(Piece::Run(&text[start..]));
+    }
+}
+
+/// The character of an escape of two bytes, if it needs no further look.
+#[inline]
+fn short_escape(bytes: &[u8]) -> Option<char> {
+    match bytes {
+        [b'\\', b'n', ..] => Some('\n'),
+        [b'\\', b't', ..] => Some('\t'),
+        [b'\\', c @ (b'"' | b'\\' | b'/'), ..] => Some(char::from(*c)),
+        _ => None,
+    }
+}
+
+/// What a text begins with, and the stored length of that, if it is not shown as it stands.
+fn special<'a>(text: &str, json: bool) -> Option<(Piece<'a>, usize)> {
+    let c = text.chars().next()?;
+    let (c, len) = match c {
+        '\\' if json => match Escape::read(text.as_bytes()) {
+            (Escape::Char(c), len) => (c, len),
+            (Escape::LoneSurrogate(_), len) => return Some((Piece::Replaced, len)),
+            // Not JSON; the backslash is shown, and what follows it stands for itself.
+            (Escape::Malformed, _) => return None,
+        },
+        _ if !is_hidden(c) => return None,
+        _ => (c, c.len_utf8()),
+    };
+    if c == '\r'
+        && let Some(feed) = line_feed(&text[len..], json)
+    {
+        return Some((Piece::CrLf, len + feed));
+    }
+    let piece = if is_hidden(c) {
+        Piece::Hidden(c)
+    } else {
+        Piece::Char(c)
+    };
+    Some((piece, len))
+}
+
+/// The stored length of the line feed that a text begins with, if it does.
+fn line_feed(text: &str, json: bool) -> Option<usize> {
+    if text.starts_with('\n') {
+        return Some(1);
+    }
+    match Escape::read(text.as_bytes()) {
+        (Escape::Char('\n'), len) if json && text.starts_with('\\') => Some(len),
+        _ => None,
     }
 }
 
@@ -208,10 +180,11 @@ const fn stops(json: bool) -> [bool; 256] {
     stops
 }
 
-/// The first place from `at` on where a run may have to end, or the length.
-fn next_stop(bytes: &[u8], mut at: usize, stops: &[bool; 256]) -> usize {
+/// The first place from `at` on where a run may have to end.
+#[inline]
+fn next_stop(bytes: &[u8], mut at: usize, stops: &[bool; 256]) -> Option<usize> {
     loop {
-        while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        while let Some(word) = bytes.get(at..)?.first_chunk::<8>() {
             let suspects = suspects(u64::from_le_bytes(*word));
             if suspects != 0 {
                 at += suspects.trailing_zeros() as usize / 8;
@@ -221,11 +194,9 @@ fn next_stop(bytes: &[u8], mut at: usize, stops: &[bool; 256]) -> usize {
         }
         // One at a time, through a character beyond ASCII and those beside it.
         loop {
-            let Some(&byte) = bytes.get(at) else {
-                return at;
-            };
+            let byte = *bytes.get(at)?;
             if stops[byte as usize] {
-                return at;
+                return Some(at);
             }
             at += 1;
             if byte < 0x80 {

@@ -1,0 +1,108 @@
+//! What a session's files say of it as a whole: versions, project, title.
+
+use std::collections::HashSet;
+
+use crate::transcript::line::{FileLines, TitleBy, What};
+use crate::transcript::text::{Buffers, Text};
+use crate::transcript::thread::{Block, TurnKind};
+
+use super::read::Files;
+
+/// What the files say of the session as a whole.
+pub(super) struct About {
+    pub versions: Vec<String>,
+    pub project: Option<String>,
+    pub title: Option<String>,
+    /// The line that the harness last called the end of the conversation.
+    pub live_leaf: Option<Text>,
+}
+
+impl About {
+    pub(super) fn of(files: &Files) -> Self {
+        let text = |text: &Text| files.buffers.raw(*text).to_text();
+        let mains: Vec<&FileLines> = files
+            .threads
+            .iter()
+            .filter(|f| f.agent.is_none())
+            .map(|f| &f.lines)
+            .collect();
+        let all: Vec<&FileLines> = mains
+            .iter()
+            .copied()
+            .chain(files.threads.iter().map(|f| &f.lines))
+            .collect();
+        let mut seen = HashSet::new();
+        let versions = all
+            .iter()
+            .flat_map(|f| &f.versions)
+            .map(text)
+            .filter(|v| seen.insert(v.clone()))
+            .collect();
+        let project = all
+            .iter()
+            .find_map(|f| f.working_directories.first())
+            .map(text);
+        let project = project.as_deref().and_then(last_part).map(str::to_owned);
+        Self {
+            versions,
+            project,
+            title: title(&mains, &files.buffers),
+            live_leaf: mains.iter().rev().find_map(|file| file.live_leaf),
+        }
+    }
+}
+
+/// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
+/// line of the first prompt.
+pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
+    let own: HashSet<_> = mains
+        .iter()
+        .flat_map(|f| &f.lines)
+        .filter_map(|l| l.uuid)
+        .map(|u| buffers.raw(u).decode())
+        .collect();
+    let titles = mains.iter().flat_map(|f| &f.titles).filter(|title| {
+        title.by != TitleBy::Summary
+            || title
+                .leaf
+                .is_some_and(|leaf| own.contains(&buffers.raw(leaf).decode()))
+    });
+    let best = titles
+        .max_by_key(|title| title.by)
+        .map(|title| buffers.raw(title.text).to_text());
+    best.map(|title| title.trim().to_owned())
+        .filter(|title| !title.is_empty())
+        .or_else(|| first_prompt(mains, buffers))
+}
+
+fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
+    const LONGEST: usize = 80;
+    let prompts = mains
+        .iter()
+        .flat_map(|f| &f.lines)
+        .filter(|line| !line.sidechain);
+    let mut texts = prompts.filter_map(|line| match &line.what {
+        What::Turn {
+            kind: TurnKind::User,
+            blocks,
+            ..
+        } => blocks.iter().find_map(|block| match block {
+            Block::Text(text) => Some(buffers.raw(*text).to_text()),
+            _ => None,
+        }),
+        _ => None,
+    });
+    let text = texts.find(|text| !text.trim().is_empty())?;
+    let line = text.trim().lines().next()?.trim_end();
+    let cut: String = line.chars().take(LONGEST).collect();
+    Some(if cut.len() < line.len() {
+        format!("{cut}…")
+    } else {
+        cut
+    })
+}
+
+/// The last part of a path of either kind.
+pub(crate) fn last_part(path: &str) -> Option<&str> {
+    path.split(['/', '\\']).rfind(|part| !part.is_empty())
+}

@@ -1,0 +1,98 @@
+//! Which sessions another one may be a copy of: harnesses begin a forked session with the lines of the older one.
+
+use super::index::{Index, Located};
+use super::probe::{Head, Probes};
+use super::{FileRole, Fingerprint, Older, SourceFile};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is remembered of how main files begin.
+pub(super) struct Beginnings {
+    probes: Probes,
+    /// Session IDs by the first `uuid` of their main files, as of an index.
+    by_first: Mutex<Option<(Arc<Index>, Arc<ByFirst>)>>,
+}
+
+type ByFirst = HashMap<String, Vec<String>>;
+
+impl Beginnings {
+    pub(super) fn new() -> Self {
+        Self {
+            probes: Probes::new(),
+            by_first: Mutex::new(None),
+        }
+    }
+
+    /// The sessions that this one's first lines name, and those that begin with the same line.
+    pub(super) fn older(&self, index: &Arc<Index>, id: &str, located: &Located) -> Vec<Older> {
+        let Some((_, _, head)) = self.main(located) else {
+            return Vec::new();
+        };
+        let mut others: BTreeMap<String, bool> = BTreeMap::new();
+        if let Some(first) = &head.first {
+            let same = self.by_first(index).get(first).cloned();
+            others.extend(
+                same.unwrap_or_default()
+                    .into_iter()
+                    .map(|other| (other, false)),
+            );
+        }
+        for named in [head.session, head.forked_from].into_iter().flatten() {
+            others.insert(named, true);
+        }
+        others.remove(id);
+        let older = others.into_iter().filter_map(|(other, named)| {
+            let (path, fingerprint, _) = self.main(index.sessions.get(&other)?)?;
+            let name = PathBuf::from(path.file_name()?);
+            let role = FileRole::Main;
+            let main = SourceFile {
+                role,
+                path,
+                name,
+                fingerprint,
+            };
+            Some(Older {
+                id: other,
+                main,
+                named,
+            })
+        });
+        older.collect()
+    }
+
+    fn by_first(&self, index: &Arc<Index>) -> Arc<ByFirst> {
+        {
+            let known = self.by_first.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((of, known)) = &*known
+                && Arc::ptr_eq(of, index)
+            {
+                return known.clone();
+            }
+        }
+        // Made without the lock: heads are read here.
+        let mut made = ByFirst::new();
+        for (id, located) in &index.sessions {
+            if let Some(first) = self.main(located).and_then(|(_, _, head)| head.first) {
+                made.entry(first).or_default().push(id.clone());
+            }
+        }
+        made.retain(|_, ids| ids.len() > 1);
+        let made = Arc::new(made);
+        let mut known = self.by_first.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some((index.clone(), made.clone()));
+        made
+    }
+
+    /// A session's first main file, its state, and how it begins.
+    fn main(&self, located: &Located) -> Option<(PathBuf, Fingerprint, Head)> {
+        let (folder, _) = located.pieces().find(|(_, piece)| piece.main)?;
+        let path = located.main(folder);
+        let metadata = std::fs::metadata(&path)
+            .ok()
+            .filter(std::fs::Metadata::is_file)?;
+        let state = Fingerprint::of(&metadata);
+        let head = self.probes.head(&path, state).ok()?;
+        Some((path, state, head))
+    }
+}
