@@ -13,8 +13,10 @@ mod mount;
 mod output;
 mod reconstruct;
 mod schema;
+mod session_log;
 mod sources;
 mod unmount;
+mod verify;
 
 pub use failure::Failure;
 pub use output::Paint;
@@ -89,6 +91,10 @@ pub enum Command {
     Cat(cat::Args),
     /// Write the tree, or some sessions of it, as real files
     Export(export::Args),
+    /// Check every frame and object of framed session logs
+    Verify(verify::Args),
+    /// Write and look at framed session logs
+    Log(session_log::Args),
     /// Write a small sample store
     Demo(demo::Args),
     /// Print the schema of a format
@@ -105,6 +111,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Verify(args) => verify::run(&args, cli.common),
+        Command::Log(args) => session_log::run(args, cli.common, cli.common.paint()),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
     }

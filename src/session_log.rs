@@ -26,7 +26,7 @@ mod writer;
 mod faults;
 
 pub use error::{Fault, LogError, ObjectFault};
-pub use name::{EventPosition, LOG_SUFFIX, log_id, object_position};
+pub use name::EventPosition;
 pub use object::{ObjectHead, PendingObject, read_object_head};
 pub use payload::{Event, FORMAT_VERSION, Header, Role};
 pub use reader::{Events, Mark, Problem, Snapshot, State};
@@ -34,6 +34,7 @@ pub use recover::Recovery;
 pub(crate) use scan::{Found, Scan, Stop};
 pub use writer::SessionLog;
 
+use crate::store::log_name::log_id;
 use files::{Files, RealFiles};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -78,7 +79,16 @@ impl SessionLogStore {
 
     /// Reads a log as it is now. Never writes; a damaged log is no error here but a [`Problem`] of the snapshot.
     pub fn read(&self, id: &str) -> Result<Snapshot, LogError> {
-        Snapshot::open(&self.directory, id)
+        self.read_watched(id, &mut |_| {})
+    }
+
+    /// [`Self::read`] that tells how far it is: the byte up to which the log is verified.
+    pub fn read_watched(
+        &self,
+        id: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Snapshot, LogError> {
+        Snapshot::open(&self.directory, id, progress)
     }
 
     /// Removes a log, in whatever state, with the objects that are exactly its own, and makes that durable.

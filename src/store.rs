@@ -10,6 +10,8 @@
 mod folder;
 mod index;
 mod listing;
+pub mod log_name;
+mod logs;
 mod name;
 mod older;
 mod open;
@@ -50,6 +52,10 @@ pub enum FileRole {
     ToolResult,
     /// A workflow's journal or run record.
     Workflow,
+    /// A framed log: `<session>.session-log`.
+    Log,
+    /// A pending object of a framed log: `<session>-<position>.pending-object`.
+    PendingObject(u64),
     /// Anything else that lies in the session's folder.
     Other,
 }
@@ -321,6 +327,9 @@ impl Store {
     pub fn modified(&self, id: &str) -> Option<SystemTime> {
         let index = self.index();
         let located = index.sessions.get(id)?;
+        if let Some(log) = &located.log {
+            return modified(&log.path());
+        }
         let mains = located.pieces().filter(|(_, piece)| piece.main);
         if let Some(newest) = mains
             .filter_map(|(folder, _)| modified(&located.main(folder)))

@@ -1,6 +1,6 @@
 //! `sessionfs mount`: sessions as a read-only file system.
 
-use super::sources::{Opened, recognise};
+use super::sources::{Opened, Outright, recognise};
 use super::{Common, Failure, output};
 use crate::fuse::daemon::{self, Listeners, Started};
 use crate::fuse::mount::{MountError, MountOptions, Outcome, serve};
@@ -30,6 +30,8 @@ pub struct Args {
     /// Folders that hold sessions, by default where the harness keeps them
     #[arg(value_name = "SOURCE")]
     sources: Vec<PathBuf>,
+    #[command(flatten)]
+    outright: Outright,
     /// Where to mount: an empty directory outside of the sources
     #[arg(value_name = "MOUNTPOINT", required = true)]
     mountpoint: PathBuf,
@@ -86,7 +88,7 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
         );
     }
     refuse_lone_source(args)?;
-    let sources = recognise(&absolute(&args.sources)?)?;
+    let sources = recognise(&absolute(&args.sources)?, &args.outright.each(absolute)?)?;
     let opened = Opened::excluding(sources, &args.exclude)?;
     let roots = opened.roots();
     let point = point::check(&args.mountpoint, &roots)

@@ -1,7 +1,7 @@
 //! Where a command's sessions come from, and which one of them it means.
 
 use super::Failure;
-use crate::store::{SessionFiles, Source, Store};
+use crate::store::{SessionFiles, Source, SourceError, Store};
 use crate::transcript::display;
 use crate::tree::{Options, Tree};
 use std::path::{Component, Path, PathBuf};
@@ -13,19 +13,63 @@ pub(super) struct SourceArgs {
     /// A folder that holds sessions, as often as needed; by default where the harness keeps them
     #[arg(long = "source", value_name = "DIR")]
     folders: Vec<PathBuf>,
+    #[command(flatten)]
+    outright: Outright,
 }
 
 impl SourceArgs {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
-        Ok(Opened(Arc::new(Store::new(recognise(&self.folders)?))))
+        let sources = recognise(&self.folders, &self.outright)?;
+        Ok(Opened(Arc::new(Store::new(sources))))
     }
 }
 
-/// Recognises these sources; with none, those of the default places that are there.
-pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    if !folders.is_empty() {
-        return folders.iter().map(|folder| one(folder)).collect();
+/// Options that say outright what a folder holds, which is then not recognised by what lies there.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Outright {
+    /// A folder of transcripts, whatever it looks like; as often as needed
+    #[arg(long, value_name = "DIR")]
+    transcripts: Vec<PathBuf>,
+    /// A folder of framed session logs, whatever it looks like; as often as needed
+    #[arg(long, value_name = "DIR")]
+    logs: Vec<PathBuf>,
+}
+
+impl Outright {
+    /// Whether no folder is given so.
+    pub(super) fn is_empty(&self) -> bool {
+        self.transcripts.is_empty() && self.logs.is_empty()
+    }
+
+    /// The same with other paths.
+    pub(super) fn each(
+        &self,
+        change: impl Fn(&[PathBuf]) -> Result<Vec<PathBuf>, Failure>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            transcripts: change(&self.transcripts)?,
+            logs: change(&self.logs)?,
+        })
+    }
+
+    fn sources(&self) -> impl Iterator<Item = Result<Source, SourceError>> {
+        let transcripts = self.transcripts.iter();
+        let transcripts = transcripts.map(|folder| Source::transcripts(folder));
+        transcripts.chain(self.logs.iter().map(|folder| Source::logs(folder)))
+    }
+}
+
+/// Recognises these folders and takes those of which is said what they hold; with none of both, the default places that are
+/// there.
+pub(super) fn recognise(folders: &[PathBuf], outright: &Outright) -> Result<Vec<Source>, Failure> {
+    let given = folders.iter().map(|folder| Source::recognise(folder));
+    let given: Vec<Source> = given
+        .chain(outright.sources())
+        .collect::<Result<_, _>>()
+        .map_err(unusable)?;
+    if !given.is_empty() {
+        return Ok(given);
     }
     let places: Vec<PathBuf> = Source::default_places_here()
         .into_iter()
@@ -49,7 +93,11 @@ pub(super) fn recognise(folders: &[PathBuf]) -> Result<Vec<Source>, Failure> {
 }
 
 fn one(folder: &Path) -> Result<Source, Failure> {
-    Source::recognise(folder).map_err(|error| Failure::new("cannot use this source").because(error))
+    Source::recognise(folder).map_err(unusable)
+}
+
+fn unusable(error: SourceError) -> Failure {
+    Failure::new("cannot use this source").because(error)
 }
 
 /// Sources that were opened.

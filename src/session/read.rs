@@ -71,6 +71,8 @@ pub(super) fn read(session: &SessionFiles) -> Files {
                 let (run, record) = said;
                 files.runs.entry(run).or_default().add(record);
             }),
+            // `from_log` makes a session of these, alone.
+            FileRole::Log | FileRole::PendingObject(_) => {}
             FileRole::Other => unused(
                 &mut files,
                 file,

@@ -1,7 +1,7 @@
 //! A log as it is read: never written, never locked, its verified beginning even where it is damaged.
 
 use super::object::read_object;
-use super::scan::{Found, Known, Scan, Stop};
+use super::scan::{Found, Known, ObjectEvent, Scan, Stop};
 use super::{
     Event, EventPosition, Fault, Header, LogError, ObjectHead, PendingObject, files, name,
     read_object_head,
@@ -60,8 +60,13 @@ impl State {
 pub struct Mark(Known);
 
 impl Snapshot {
-    /// Reads and verifies every frame of the log; the objects are verified by [`Self::objects`].
-    pub(super) fn open(directory: &Path, id: &str) -> Result<Self, LogError> {
+    /// Reads and verifies every frame of the log; the objects are verified by [`Self::objects`]. `progress` is told the byte
+    /// up to which the log is verified.
+    pub(super) fn open(
+        directory: &Path,
+        id: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Self, LogError> {
         let path = name::log_path(directory, id)?;
         let file = files::open_to_read(&path)?;
         let mut snapshot = Self {
@@ -73,12 +78,16 @@ impl Snapshot {
             known: Known::default(),
             problem: None,
         };
-        snapshot.advance()?;
+        snapshot.take_up(progress)?;
         Ok(snapshot)
     }
 
     /// Takes up what was appended since. Does nothing once a log is damaged.
     pub fn advance(&mut self) -> Result<(), LogError> {
+        self.take_up(&mut |_| {})
+    }
+
+    fn take_up(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), LogError> {
         if self.problem.is_some() {
             return Ok(());
         }
@@ -96,7 +105,7 @@ impl Snapshot {
         let mut scan = Scan::resume(&self.file, &self.id, known, self.length);
         let stop = loop {
             match scan.next() {
-                Ok(Some(_)) => {}
+                Ok(Some(_)) => progress(scan.at()),
                 Ok(None) => break None,
                 Err(stop) => break Some(stop),
             }
@@ -177,16 +186,28 @@ impl Snapshot {
     pub fn objects(
         &self,
     ) -> impl Iterator<Item = (EventPosition, Result<ObjectHead, LogError>)> + '_ {
-        self.known.objects.iter().map(|event| {
-            let path = name::object_path(&self.directory, &self.id, event.position);
-            let head = path.and_then(|path| {
-                read_object_head(&path).map_err(|fault| LogError::Object {
-                    path,
-                    offset: event.offset,
-                    fault,
-                })
-            });
-            (EventPosition(event.position), head)
+        let events = self.known.objects.iter();
+        events.map(|event| (EventPosition(event.position), self.head(event)))
+    }
+
+    /// How many objects events name.
+    pub fn object_count(&self) -> usize {
+        self.known.objects.len()
+    }
+
+    /// The object that the event at this position names, verified; none if it names none.
+    pub fn object_head(&self, position: EventPosition) -> Option<Result<ObjectHead, LogError>> {
+        let objects = &self.known.objects;
+        let found = objects.binary_search_by_key(&position.0, |event| event.position);
+        found.ok().map(|index| self.head(&objects[index]))
+    }
+
+    fn head(&self, event: &ObjectEvent) -> Result<ObjectHead, LogError> {
+        let path = name::object_path(&self.directory, &self.id, event.position)?;
+        read_object_head(&path).map_err(|fault| LogError::Object {
+            path,
+            offset: event.offset,
+            fault,
         })
     }
 

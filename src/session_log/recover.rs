@@ -2,9 +2,9 @@
 
 use super::files::{Files, open_to_append};
 use super::lock::{self, FileLock};
-use super::name::Sidecar;
 use super::scan::{Known, Scan};
 use super::{LogError, SessionLog, SessionLogStore, name, read_object_head};
+use crate::store::log_name::{Sidecar, sidecar};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -115,7 +115,7 @@ pub(super) fn sidecars(directory: &Path, id: &str) -> Result<Vec<(String, Sideca
     for entry in std::fs::read_dir(directory).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
         let Some(name) = name.to_str() else { continue };
-        found.extend(name::sidecar(id, name).map(|what| (name.to_owned(), what)));
+        found.extend(sidecar(id, name).map(|what| (name.to_owned(), what)));
     }
     found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)

@@ -124,6 +124,11 @@ impl<'a, S: ReadAt + ?Sized> Scan<'a, S> {
         self.known.sealed
     }
 
+    /// The byte up to which the log is verified.
+    pub(crate) fn at(&self) -> u64 {
+        self.known.at
+    }
+
     /// Bytes between what is verified and the end; after the last frame those of an incomplete one.
     pub(crate) fn rest(&self) -> u64 {
         self.end.saturating_sub(self.known.at)

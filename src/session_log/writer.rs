@@ -13,6 +13,7 @@ use super::{
     EventPosition, Events, FORMAT_VERSION, Header, LogError, PendingObject, Recovery, Role,
     SessionLogStore, name, object, reader,
 };
+use crate::store::log_name::LOG_SUFFIX;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -377,7 +378,7 @@ pub(super) fn delete(store: &SessionLogStore, id: &str) -> Result<(), LogError> 
 
 fn remove_session(store: &SessionLogStore, id: &str, log: bool) -> Result<(), LogError> {
     let sidecars = recover::sidecars(store.directory(), id)?;
-    let log = log.then(|| format!("{id}{}", name::LOG_SUFFIX));
+    let log = log.then(|| format!("{id}{}", LOG_SUFFIX));
     let sidecars = sidecars.into_iter().map(|(name, _)| name);
     let names: Vec<String> = log.into_iter().chain(sidecars).collect();
     recover::remove(store.files.as_ref(), store.directory(), &names)

@@ -2,8 +2,9 @@
 
 use super::folder::{Folder, Folders, Piece};
 use super::listing::Listings;
+use super::logs::{LogPlace, Logs};
 use super::name::safe_id;
-use super::source::Source;
+use super::source::{Holds, Source};
 use super::walk::Walk;
 use super::{Fingerprint, Problem, SessionFiles, open};
 use quick_cache::sync::Cache;
@@ -24,6 +25,7 @@ pub struct Index {
     pub(super) sessions: BTreeMap<String, Located>,
     problems: Vec<Problem>,
     folders: Vec<Arc<Folder>>,
+    logs: Logs,
     /// Whether two sources have a session of the same ID, so that contents decide what is listed.
     contested: bool,
 }
@@ -34,6 +36,8 @@ pub(super) struct Located {
     /// What stands before `.jsonl`.
     pub(super) stem: OsString,
     pub(super) folders: Vec<Arc<Folder>>,
+    /// The framed log that it is; it then has no folders.
+    pub(super) log: Option<LogPlace>,
 }
 
 impl Located {
@@ -59,6 +63,9 @@ impl Located {
 
     /// When its main file, or the list of its agents, last changed.
     pub(super) fn touched(&self) -> Option<SystemTime> {
+        if let Some(log) = &self.log {
+            return super::modified(&log.path());
+        }
         let files = self.pieces().flat_map(|(folder, piece)| {
             let main = piece.main.then(|| self.main(folder));
             let beside = piece.beside.iter().map(|name| folder.path.join(name));
@@ -95,7 +102,8 @@ impl Index {
 
     /// When a folder with sessions last got or lost an entry; none if there is no folder.
     pub fn modified(&self) -> Option<SystemTime> {
-        self.folders.iter().map(|folder| folder.modified).max()
+        let folders = self.folders.iter().map(|folder| folder.modified);
+        folders.chain(self.logs.modified()).max()
     }
 
     /// Faults that belong to no session: an unreadable folder, an agent's file that names no session, a `.jsonl` that is
@@ -131,6 +139,7 @@ impl Indexer {
     ) -> Arc<Index> {
         let mut problems = Vec::new();
         let found = self.folders(sources, listings, &mut problems);
+        let logs = Logs::look(sources, listings, &mut problems);
         let folders: Vec<_> = found.iter().flat_map(|(_, list)| list).cloned().collect();
         let same = |a: &[Arc<Folder>], b: &[Arc<Folder>]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -140,6 +149,7 @@ impl Indexer {
         problems.dedup();
         if !self.last.contested
             && same(&self.last.folders, &folders)
+            && self.last.logs.is_same(&logs)
             && self.last.problems == problems
         {
             return self.last.clone();
@@ -178,9 +188,29 @@ impl Indexer {
                 }
             }
             for (stem, folders) in sessions {
-                self.add(&mut index, Located { stem, folders }, sources, listings);
+                let id = safe_id(stem.as_bytes());
+                let log = None;
+                let found = Located { stem, folders, log };
+                self.add(&mut index, id, found, sources, listings);
             }
         }
+        for log in logs.places() {
+            // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
+            let has_transcript = |other: &Located| other.log.is_none();
+            let is_taken = index.sessions.get(&log.id).is_some_and(has_transcript);
+            let id = if is_taken {
+                format!("{}~log", log.id)
+            } else {
+                log.id.clone()
+            };
+            let found = Located {
+                stem: log.id.clone().into(),
+                folders: Vec::new(),
+                log: Some(log),
+            };
+            self.add(&mut index, id, found, sources, listings);
+        }
+        index.logs = logs;
         index.sessions.retain(|id, _| !excluded.contains(id));
         self.last = Arc::new(index);
         self.last.clone()
@@ -194,7 +224,8 @@ impl Indexer {
         problems: &mut Vec<Problem>,
     ) -> Vec<(&'s Source, Vec<Arc<Folder>>)> {
         let mut found = Vec::new();
-        for source in sources {
+        let transcripts = |source: &&Source| source.holds == Holds::Transcripts;
+        for source in sources.iter().filter(transcripts) {
             let mut list = Vec::new();
             let is_root = source.only.is_none();
             let mut look = |path, root| {
@@ -219,10 +250,16 @@ impl Indexer {
         found
     }
 
-    /// Adds a session under its ID, or under the next free `<id>~2`, `<id>~3` if another source has something else under
+    /// Adds a session under this ID, or under the next free `<id>~2`, `<id>~3` if another source has something else under
     /// that ID; leaves it out if it has the same.
-    fn add(&self, index: &mut Index, found: Located, sources: &[Source], listings: &Listings) {
-        let id = safe_id(found.stem.as_bytes());
+    fn add(
+        &self,
+        index: &mut Index,
+        id: String,
+        found: Located,
+        sources: &[Source],
+        listings: &Listings,
+    ) {
         let mut name = id.clone();
         for ordinal in 2_u64.. {
             let Some(other) = index.sessions.get(&name) else {
