@@ -2,7 +2,7 @@
 
 use super::sources::{Opened, recognise};
 use super::{Common, Failure, output};
-use crate::fuse::daemon::{self, Listeners, Started};
+use crate::fuse::daemon::{self, Listeners, StartError, Started};
 use crate::fuse::mount::{MountError, MountOptions, Outcome, serve};
 use crate::fuse::point;
 use crate::transcript::display;
@@ -68,7 +68,8 @@ fn in_background() -> Result<(), Failure> {
     let arguments = std::iter::once(detached).chain(std::env::args_os().skip(1));
     match daemon::start(arguments, LIMIT) {
         Ok(Started::Ready) => Ok(()),
-        Ok(Started::Ended(code)) => Err(Failure::told(code)),
+        Ok(Started::Failed(code)) => Err(Failure::told(code)),
+        Err(StartError::Interrupted) => Err(Failure::new("interrupted; nothing is mounted")),
         Err(error) => Err(Failure::new("cannot mount in the background")
             .because(error)
             .hint("see what it says in the foreground: sessionfs mount -f")),
