@@ -8,7 +8,6 @@ pub mod contain;
 mod guide;
 mod head;
 mod input;
-pub mod media;
 mod names;
 mod spine;
 mod thread;

@@ -15,5 +15,6 @@ mod mountinfo;
 pub mod point;
 mod pool;
 mod requests;
+mod signals;
 
 pub use busy::{Use, User};

@@ -3,7 +3,7 @@
 //! Data flows one way, and each module is one stop on it; an arrow points only forwards:
 //!
 //! ```text
-//! files on disk ─▶ store ─▶ transcript │ session_log ─▶ session ─▶ artefact │ telemetry ─▶ tree ─▶ fuse │ export │ cat
+//! files on disk ─▶ store ─▶ transcript │ session_log ─▶ session ─▶ artefact │ telemetry │ turns ─▶ tree ─▶ fuse │ export │ cat
 //! ```
 //!
 //! | module | what it owns | what it must not know |
@@ -14,6 +14,7 @@
 //! | [`session`] | one whole session out of its parts: spawn and join, totals, completeness | Markdown, FUSE |
 //! | [`artefact`] | Markdown: containment first, then the document | files, FUSE |
 //! | [`telemetry`] | the JSON file and its schema | Markdown, FUSE |
+//! | [`turns`] | the turns of a thread as JSON lines | Markdown, FUSE |
 //! | [`tree`] | the virtual tree: names, nodes, content with its exact size and version; caches | FUSE types |
 //! | [`fuse`] | the only place that imports `fuser`: inodes, replies, mount and unmount | what a session is |
 //! | [`cli`] | one file a command | |
@@ -38,3 +39,4 @@ pub mod store;
 pub mod telemetry;
 pub mod transcript;
 pub mod tree;
+pub mod turns;

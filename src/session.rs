@@ -8,17 +8,21 @@ mod account;
 mod assemble;
 mod copied;
 mod gaps;
+mod glance;
 mod link;
+pub mod objects;
 mod open;
 mod read;
 mod rewind;
 mod sidecar;
+mod stored;
+pub mod summary;
 
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use about::{last_part, title};
+pub(crate) use about::last_part;
 pub use open::open;
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
@@ -36,6 +40,8 @@ pub struct Session {
     pub title: Option<String>,
     /// The bytes that every [`crate::transcript::Text`] of this session points into.
     pub buffers: Buffers,
+    /// The tool results that lie in files of their own, in the order of the files.
+    pub stored: Vec<objects::Stored>,
     /// Base names of the files, with an ordinal where two are equal; `source` indexes of turns and damage point here.
     pub sources: Vec<String>,
     /// The main thread if there is one, then the agents in order of spawning, then the service threads.

@@ -2,7 +2,7 @@
 
 use super::contain::{Hex, Or, Page, SafeValue};
 use super::input::{Readable, readable};
-use super::media::Object;
+use crate::session::objects::{Media, Stored};
 use crate::transcript::text::Raw;
 use crate::transcript::{Block, Buffers, MediaKind, Text};
 
@@ -11,6 +11,8 @@ use crate::transcript::{Block, Buffers, MediaKind, Text};
 pub(super) struct Blocks<'a> {
     /// The bytes that the blocks' texts point into.
     pub(super) buffers: &'a Buffers,
+    /// The session's stored tool results.
+    pub(super) stored: &'a [Stored],
     /// Fences over this many bytes are cut.
     pub(super) limit: Option<usize>,
 }
@@ -54,6 +56,11 @@ impl<'a> Blocks<'a> {
                     base64,
                     title,
                 } => self.media(*kind, *media_type, *data, *base64, *title, page),
+                Block::Stored { result } => {
+                    if let Some(stored) = self.stored.get(*result as usize) {
+                        self.stored(stored, page);
+                    }
+                }
                 Block::Other { kind, value } => {
                     page.paragraph(("Other block, type ", Or(self.value(*kind), "not recorded")));
                     page.fence(Raw::plain(&readable(self.raw(*value).bytes)), self.limit);
@@ -106,7 +113,7 @@ impl<'a> Blocks<'a> {
             page.paragraph((head, ": the transcript does not hold its bytes."));
             return;
         };
-        let Some(object) = Object::of(
+        let Some(media) = Media::of(
             data,
             base64,
             media_type.map(|media_type| self.raw(media_type)),
@@ -121,17 +128,24 @@ impl<'a> Blocks<'a> {
         };
         page.paragraph((
             head,
-            (", ", object.bytes.len() as u64, " bytes"),
-            (", SHA-256 ", Hex(&object.sha256)),
-            (
-                ", objects/",
-                Hex(&object.sha256[..8]),
-                ".",
-                object.extension,
-            ),
+            (", ", media.bytes.len() as u64, " bytes"),
+            (", SHA-256 ", Hex(&media.sha256)),
+            (", objects/", Hex(&media.sha256[..8]), ".", media.extension),
         ));
         if !base64 {
             page.fence(data, self.limit);
+        }
+    }
+
+    fn stored(self, stored: &Stored, page: &mut Page) {
+        page.paragraph((
+            ("Stored result ", SafeValue::of(&stored.name)),
+            (", ", u64::from(stored.bytes.len), " bytes"),
+            (", SHA-256 ", Hex(&stored.sha256)),
+            (", objects/", SafeValue::of(&stored.object())),
+        ));
+        if stored.is_text {
+            page.fence(self.raw(stored.bytes), self.limit);
         }
     }
 
@@ -172,6 +186,7 @@ pub(super) fn estimate(blocks: &[Block], limit: Option<usize>) -> usize {
                 .sum(),
             Block::Thinking { text: None }
             | Block::ToolCall { input: None, .. }
+            | Block::Stored { .. }
             | Block::Media { .. } => 256,
         })
         .sum()

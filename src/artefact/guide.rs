@@ -21,6 +21,7 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
         "`\\u{…}` stands for a character that could steer a terminal, hide, reorder others or end a code span. A CR LF pair is shown as one line break. U+FFFD stands for bytes that are not UTF-8. All are counted under Completeness. The text as it was written is in the stored files.",
         "Tool input is shown as JSON; a string in it that holds a line break stands in a fence of its own under its name.",
         "Pictures and documents are not shown but named by media type, size, SHA-256 and file name.",
+        "A tool's output that the harness stored in a file of its own follows the reference to it, as `Stored result`: the model that called the tool was given the reference.",
     ] {
         page.item(rule);
     }
@@ -50,7 +51,7 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
         "The heading `### Turn` of each turn: its number in the thread, its kind, its time, and the model that answered.",
         "The kinds of turns: `user` typed by the person, `task` given to an agent by its spawner, `peer` from another session or team member, `assistant` one response of the model, `tool-result`, `command`, `notification`, `summary` of a compaction, `injected` by the harness, `interruption`, `error`, `object`.",
         "Under a turn's heading, a line `Origin as the transcript records it:` where it records one.",
-        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Other block`, `Notes`; and the lines `Picture` and `Document`.",
+        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Stored result`, `Other block`, `Notes`; and the lines `Picture` and `Document`.",
         "The markers, each a quote at the end of its turn: `[SPAWNED …]`, `[JOINED …]`, `[COMPACTED …]`, `[REWOUND …]`.",
     ] {
         page.item(structure);

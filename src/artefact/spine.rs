@@ -4,7 +4,7 @@ use super::contain::{List, Or, Page, SafeValue};
 use super::thread::{Markers, Part, heading, opening};
 use crate::session::{Session, ThreadIndex, TurnIndex};
 use crate::transcript::display;
-use crate::transcript::{Block, Buffers, Turn, TurnKind};
+use crate::transcript::{Block, Turn, TurnKind};
 use std::collections::BTreeMap;
 
 /// A thread reduced (`spec/artefact.md`, "Sizes"): the texts of `user`, `task` and `peer` turns and of the assistant, the names of
@@ -28,7 +28,7 @@ pub(super) fn turns(session: &Session, index: ThreadIndex) -> Part {
         } else {
             *gap.turns.entry(turn.kind.name()).or_default() += 1;
             for block in &turn.blocks {
-                gap.add(&session.buffers, block);
+                gap.add(session, block);
             }
         }
     }
@@ -68,9 +68,9 @@ fn show(session: &Session, turn: &Turn, number: TurnIndex, page: &mut Page, gap:
             (Kept::ToolName, Block::ToolCall { name, .. }) => {
                 let name = name.map(|name| SafeValue::raw(session.buffers.raw(name)));
                 page.paragraph(("Tool call ", Or(name, "without name")));
-                gap.add(&session.buffers, block);
+                gap.add(session, block);
             }
-            _ => gap.add(&session.buffers, block),
+            _ => gap.add(session, block),
         }
     }
 }
@@ -94,7 +94,7 @@ struct Gap {
 }
 
 impl Gap {
-    fn add(&mut self, buffers: &Buffers, block: &Block) {
+    fn add(&mut self, session: &Session, block: &Block) {
         self.blocks += 1;
         let mut open = vec![block];
         while let Some(block) = open.pop() {
@@ -107,8 +107,14 @@ impl Gap {
                     None
                 }
                 Block::Media { data, base64, .. } => data.as_ref().filter(|_| !base64),
+                Block::Stored { result } => {
+                    let stored = session.stored.get(*result as usize);
+                    stored
+                        .filter(|stored| stored.is_text)
+                        .map(|stored| &stored.bytes)
+                }
             };
-            self.bytes += text.map_or(0, |text| display::len(buffers.raw(*text)));
+            self.bytes += text.map_or(0, |text| display::len(session.buffers.raw(*text)));
         }
     }
 

@@ -34,6 +34,7 @@ pub(super) fn turns(
     let turns = &thread.turns[range.clone()];
     let blocks = Blocks {
         buffers: &session.buffers,
+        stored: &session.stored,
         limit,
     };
     let room = turns

@@ -2,7 +2,7 @@
 
 use super::sources::{Opened, Outright, recognise};
 use super::{Common, Failure, output};
-use crate::fuse::daemon::{self, Listeners, Started};
+use crate::fuse::daemon::{self, Listeners, StartError, Started};
 use crate::fuse::mount::{MountError, MountOptions, Outcome, serve};
 use crate::fuse::point;
 use crate::transcript::display;
@@ -70,7 +70,8 @@ fn in_background() -> Result<(), Failure> {
     let arguments = std::iter::once(detached).chain(std::env::args_os().skip(1));
     match daemon::start(arguments, LIMIT) {
         Ok(Started::Ready) => Ok(()),
-        Ok(Started::Ended(code)) => Err(Failure::told(code)),
+        Ok(Started::Failed(code)) => Err(Failure::told(code)),
+        Err(StartError::Interrupted) => Err(Failure::new("interrupted; nothing is mounted")),
         Err(error) => Err(Failure::new("cannot mount in the background")
             .because(error)
             .hint("see what it says in the foreground: sessionfs mount -f")),
@@ -128,7 +129,11 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
 fn refuse_lone_source(args: &Args) -> Result<(), Failure> {
     let path = &args.mountpoint;
     let holds_something = || std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_some());
-    if args.sources.is_empty() && !point::is_mounted(path) && holds_something() {
+    if args.sources.is_empty()
+        && args.outright.is_empty()
+        && !point::is_mounted(path)
+        && holds_something()
+    {
         let what = format!(
             "the mount point is missing: {} is not empty, so it can only be a source",
             path.display()

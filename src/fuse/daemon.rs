@@ -3,6 +3,7 @@
 //! The program starts itself again rather than fork, because there may be threads by then. The second one reports over its
 //! standard output, which is a pipe, and shares standard error with the first, so that what it says is seen as it said it.
 
+use super::signals::Caught;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use std::ffi::{OsStr, OsString};
@@ -14,12 +15,15 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the background process says when it is ready.
 const READY: &[u8] = b"READY=1\n";
+
+/// How long a process that is asked to end is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A log of this length is put aside before a new mount writes to it.
 const LOG_LIMIT: u64 = 1 << 20;
@@ -29,11 +33,11 @@ const LOG_LIMIT: u64 = 1 << 20;
 pub enum Started {
     /// It runs and is ready.
     Ready,
-    /// It ended with this exit code and has said why.
-    Ended(u8),
+    /// It failed with this exit code and has said why.
+    Failed(u8),
 }
 
-/// Why it is not known how a start in the background went.
+/// Why nothing runs in the background.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -42,45 +46,75 @@ pub enum StartError {
     Spawn(#[from] io::Error),
     /// Somebody ended it.
     #[error("the background process was ended by signal {0} before it was ready")]
-    Signal(i32),
+    Ended(i32),
+    /// Somebody asked for an end before it was ready.
+    #[error("interrupted before it was ready")]
+    Interrupted,
     /// It takes too long. It was told to end.
     #[error("the background process was not ready after {} seconds", .0.as_secs())]
     Late(Duration),
 }
 
 /// Starts this program again with these arguments and waits until it calls [`settle`] or ends, but not longer than `limit`.
+///
+/// SIGINT, SIGTERM and SIGHUP meanwhile end both. What is ready when this returns [`Started::Ready`] stays, and nothing
+/// else does.
 pub fn start(
     arguments: impl IntoIterator<Item = OsString>,
     limit: Duration,
 ) -> Result<Started, StartError> {
+    let (events, happens) = mpsc::channel();
+    let caught = events.clone();
+    let _signals = Caught::new(move |_| {
+        let _ = caught.send(Event::Signal);
+    })?;
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
-    let (answer, answered) = mpsc::channel();
-    if let Some(mut status) = child.stdout.take() {
-        std::thread::Builder::new().spawn(move || {
-            let ready = status.read_exact(&mut [0; READY.len()]).is_ok();
-            let _ = answer.send(ready);
-        })?;
+    let status = child.stdout.take();
+    std::thread::Builder::new().spawn(move || {
+        let read = |mut status: ChildStdout| status.read_exact(&mut [0; READY.len()]).is_ok();
+        let _ = events.send(Event::Answer(status.is_some_and(read)));
+    })?;
+    match happens.recv_timeout(limit) {
+        Ok(Event::Answer(true)) => match happens.try_recv() {
+            Ok(_) => Err(end(&mut child, StartError::Interrupted)),
+            Err(_) => Ok(Started::Ready),
+        },
+        Ok(Event::Answer(false)) => ended(&mut child),
+        Ok(Event::Signal) => Err(end(&mut child, StartError::Interrupted)),
+        Err(_) => Err(end(&mut child, StartError::Late(limit))),
     }
-    match answered.recv_timeout(limit) {
-        Ok(true) => Ok(Started::Ready),
-        Ok(false) | Err(mpsc::RecvTimeoutError::Disconnected) => ended(&mut child),
-        Err(mpsc::RecvTimeoutError::Timeout) => {
-            // It unmounts if it comes that far.
-            let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
-            Err(StartError::Late(limit))
-        }
+}
+
+/// What the first process waits for.
+enum Event {
+    /// Whether the second one is ready; else it comes to its end.
+    Answer(bool),
+    /// Somebody asks for an end.
+    Signal,
+}
+
+/// Asks the second process to end, waits for that a while, and gives the reason.
+fn end(child: &mut Child, why: StartError) -> StartError {
+    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+    let end = Instant::now() + PATIENCE;
+    // A process that does not end meanwhile unmounts when it comes that far.
+    while Instant::now() < end && child.try_wait().is_ok_and(|status| status.is_none()) {
+        std::thread::sleep(Duration::from_millis(5));
     }
+    why
 }
 
 fn ended(child: &mut Child) -> Result<Started, StartError> {
     let status = child.wait()?;
     match (status.code(), status.signal()) {
-        (_, Some(signal)) => Err(StartError::Signal(signal)),
-        (code, None) => Ok(Started::Ended(
+        (_, Some(signal)) => Err(StartError::Ended(signal)),
+        // It ends well only when it is asked to.
+        (Some(0), None) => Err(StartError::Interrupted),
+        (code, None) => Ok(Started::Failed(
             code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
         )),
     }
@@ -90,7 +124,7 @@ fn ended(child: &mut Child) -> Result<Started, StartError> {
 ///
 /// Standard error goes on to the log. Fails if the first process is gone: then nobody wants this one.
 pub fn settle(log: Option<&File>) -> io::Result<()> {
-    // It fails only where this process leads a session already.
+    // From here the terminal's interrupt reaches the first process only. It fails where this one leads a session already.
     let _ = setsid();
     // A working directory would keep some file system busy.
     std::env::set_current_dir("/")?;

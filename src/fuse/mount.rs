@@ -7,12 +7,11 @@ use super::adapter::{Adapter, WORKERS};
 use super::mountinfo;
 use super::point::{self, PointError, UnmountError};
 use super::requests::Requests;
+use super::signals::Caught;
 use crate::tree::View;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::ManuallyDrop;
@@ -134,12 +133,22 @@ pub fn serve(
 ) -> Result<Outcome, MountError> {
     let (events, happens) = channel();
     // Before the mount, so that no signal leaves one behind.
-    let signals = Caught::new(events.clone()).map_err(MountError::Signals)?;
+    let caught = events.clone();
+    let signals = Caught::new(move |signal| {
+        let _ = caught.send(Event::Signal(signal));
+    });
+    let signals = signals.map_err(MountError::Signals)?;
     raise_limit();
     let own_threads = File::open(OWN_THREADS).map_err(MountError::Threads)?;
     let mount = Mount::start(view, options, events, Some(own_threads))?;
-    ready().map_err(MountError::Ready)?;
-    let outcome = match happens.recv() {
+    // Who does not want it any more is not told that it is ready.
+    let first = if let Ok(event) = happens.try_recv() {
+        Ok(event)
+    } else {
+        ready().map_err(MountError::Ready)?;
+        happens.recv()
+    };
+    let outcome = match first {
         Ok(Event::Signal(signal)) => {
             let end = Instant::now() + LINGER;
             mount.detach()?;
@@ -272,32 +281,6 @@ impl Drop for Mount {
 enum Event {
     Signal(i32),
     Ended,
-}
-
-/// Signals that are caught as long as this lives.
-struct Caught(signal_hook::iterator::Handle);
-
-impl Caught {
-    fn new(events: Sender<Event>) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-        let handle = signals.handle();
-        std::thread::Builder::new()
-            .name("sessionfs-signals".to_owned())
-            .spawn(move || {
-                for signal in &mut signals.forever() {
-                    if events.send(Event::Signal(signal)).is_err() {
-                        break;
-                    }
-                }
-            })?;
-        Ok(Self(handle))
-    }
-}
-
-impl Drop for Caught {
-    fn drop(&mut self) {
-        self.0.close();
-    }
 }
 
 fn config(options: &MountOptions) -> Config {

@@ -9,12 +9,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
 
-use crate::transcript::line::{Line, What};
+use crate::transcript::line::{Fact, Line, What};
 use crate::transcript::text::{Buffers, Text};
 use crate::transcript::thread::{Block, Stamp};
 
 use super::ServiceKind;
 use super::read::{Files, ThreadFile};
+use super::sidecar::Sidecar;
 
 /// A thread's lines, and what it is.
 #[derive(Debug)]
@@ -63,12 +64,16 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         .flat_map(|d| &d.lines)
         .filter_map(|l| uuid(buffers, l))
         .collect();
-    let mut drafts = Vec::new();
-    for mut draft in merge_agents(agents, buffers, &mut assembled) {
-        draft.part = part_of(&draft, buffers, &main_uuids);
-        drafts.push(draft);
+    let mut drafts = merge_agents(agents, buffers, &mut assembled);
+    let spawned = spawned_ids(&drafts, main.as_ref(), &files.sidecars, buffers);
+    let parts = drafts
+        .iter()
+        .map(|draft| part_of(draft, buffers, &main_uuids, &spawned));
+    let parts: Vec<Part> = parts.collect();
+    for (draft, part) in drafts.iter_mut().zip(parts) {
+        draft.part = part;
     }
-    // A service thread keeps only the lines that no other thread has.
+    // A line that the main thread has is no agent's, and a service thread keeps only what no other thread has.
     let others: HashSet<Uuid<'_>> = drafts
         .iter()
         .filter(|d| d.part == Part::Agent)
@@ -76,13 +81,13 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         .filter_map(|l| uuid(buffers, l))
         .collect();
     for draft in &mut drafts {
-        if let Part::Service(_) = draft.part {
-            let before = draft.lines.len();
-            draft.lines.retain(|l| {
-                uuid(buffers, l).is_none_or(|u| !main_uuids.contains(&u) && !others.contains(&u))
-            });
-            assembled.lines_duplicate += (before - draft.lines.len()) as u64;
-        }
+        let before = draft.lines.len();
+        let is_service = matches!(draft.part, Part::Service(_));
+        draft.lines.retain(|line| {
+            let foreign = |u| main_uuids.contains(&u) || (is_service && others.contains(&u));
+            !uuid(buffers, line).is_some_and(foreign)
+        });
+        assembled.lines_duplicate += (before - draft.lines.len()) as u64;
     }
     drop((main_uuids, others));
     if let Some(main) = main {
@@ -238,8 +243,13 @@ fn merge_agents(
 }
 
 /// Whether an agent's file is a sub-agent's or the harness's own work: by the name that the harness gives it, by the text of a
-/// warm-up, or because it begins as a copy or continuation of the main thread, which no spawned agent does.
-fn part_of(draft: &Draft, buffers: &Buffers, main: &HashSet<Uuid<'_>>) -> Part {
+/// warm-up, or because it begins as a copy or continuation of the main thread and no ID says that it was spawned.
+fn part_of(
+    draft: &Draft,
+    buffers: &Buffers,
+    main: &HashSet<Uuid<'_>>,
+    spawned: &HashSet<Uuid<'_>>,
+) -> Part {
     for (prefix, kind) in [
         ("acompact-", ServiceKind::Compaction),
         ("aside_question-", ServiceKind::SideQuestion),
@@ -252,6 +262,9 @@ fn part_of(draft: &Draft, buffers: &Buffers, main: &HashSet<Uuid<'_>>) -> Part {
     if is_warm_up(&draft.lines, buffers) {
         return Part::Service(ServiceKind::WarmUp);
     }
+    if spawned.contains(draft.id.as_bytes()) {
+        return Part::Agent;
+    }
     let first = draft.lines.iter().find(|line| line.uuid.is_some());
     let in_main =
         |text: Option<Text>| text.is_some_and(|text| main.contains(&buffers.raw(text).decode()));
@@ -261,6 +274,28 @@ fn part_of(draft: &Draft, buffers: &Buffers, main: &HashSet<Uuid<'_>>) -> Part {
         }
         _ => Part::Agent,
     }
+}
+
+/// The IDs of agents of which a sidecar, a structured result or a progress line says that a call spawned them.
+fn spawned_ids<'a>(
+    drafts: &'a [Draft],
+    main: Option<&Draft>,
+    sidecars: &'a HashMap<String, Sidecar>,
+    buffers: &'a Buffers,
+) -> HashSet<Uuid<'a>> {
+    let named = sidecars
+        .iter()
+        .filter(|(_, sidecar)| sidecar.tool_use_id.is_some())
+        .map(|(id, _)| Cow::Borrowed(id.as_bytes()));
+    let lines = drafts.iter().chain(main).flat_map(|draft| &draft.lines);
+    let facts = lines.flat_map(|line| &line.facts);
+    let told = facts.filter_map(|fact| match fact {
+        Fact::AgentResult { agent, .. } | Fact::Progress { agent, .. } => {
+            Some(buffers.raw(*agent).decode())
+        }
+        _ => None,
+    });
+    named.chain(told).collect()
 }
 
 fn is_warm_up(lines: &[Line], buffers: &Buffers) -> bool {
@@ -346,14 +381,18 @@ fn find(root: &mut [usize], mut i: usize) -> usize {
     i
 }
 
-/// A second thread with an equal ID gets `~2` behind it, so that each has a name of its own.
+/// A second thread with an equal ID gets `~2` behind it, or the next number that is free, so that each has a name of its own.
 fn name_apart(drafts: &mut [Draft]) {
-    let mut seen: HashMap<String, u64> = HashMap::new();
+    let mut taken: HashSet<String> = drafts.iter().map(|draft| draft.id.clone()).collect();
+    let mut seen: HashSet<String> = HashSet::new();
     for draft in drafts {
-        let count = seen.entry(draft.id.clone()).or_default();
-        *count += 1;
-        if *count > 1 {
-            draft.id = format!("{}~{count}", draft.id);
+        if seen.insert(draft.id.clone()) {
+            continue;
+        }
+        let names = (2_u64..).map(|n| format!("{}~{n}", draft.id));
+        if let Some(free) = names.into_iter().find(|name| !taken.contains(name)) {
+            taken.insert(free.clone());
+            draft.id = free;
         }
     }
 }

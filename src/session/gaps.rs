@@ -1,16 +1,13 @@
 //! What is not known of a session, counted where it is met.
 
-use std::collections::HashSet;
-
-use crate::transcript::group::Grouped;
 use crate::transcript::line::{Aside, Line, What};
 use crate::transcript::text::Buffers;
-use crate::transcript::thread::{Block, Stamp};
+use crate::transcript::thread::Stamp;
 
-use super::about::last_part;
 use super::account::Accounts;
 use super::link::Linked;
 use super::read::Files;
+use super::stored::Taken;
 use super::{Agent, Completeness};
 
 pub(super) fn note_files(files: &Files, completeness: &mut Completeness) {
@@ -88,47 +85,13 @@ pub(super) fn note_gaps(linked: &Linked, accounts: &Accounts, completeness: &mut
     }
 }
 
-/// Names of stored tool results that a result's text refers to and that do not lie in the session's folder.
-pub(super) fn stored_results_missing(
-    threads: &[Grouped],
-    buffers: &Buffers,
-    there: &[String],
-) -> u64 {
-    const TAG: &[u8] = b"<persisted-output>";
-    const FOLDER: &str = "tool-results";
-    let there: HashSet<&str> = there.iter().map(String::as_str).collect();
-    let results = threads
-        .iter()
-        .flat_map(|g| &g.turns)
-        .flat_map(|t| &t.blocks)
-        .filter_map(|block| match block {
-            Block::ToolResult { content, .. } => Some(content),
-            _ => None,
-        });
-    let mut missing = HashSet::new();
-    for text in results.flatten().filter_map(|block| {
-        if let Block::Text(text) = block {
-            Some(*text)
-        } else {
-            None
-        }
-    }) {
-        let raw = buffers.raw(text);
-        if !raw.bytes.starts_with(TAG) {
-            continue;
-        }
-        let text = raw.to_text();
-        let Some((_, name)) = text.split_once(FOLDER) else {
-            continue;
-        };
-        let name: String = name[1.min(name.len())..]
-            .chars()
-            .take_while(|c| !c.is_whitespace() && *c != '<')
-            .collect();
-        let base = last_part(&name).unwrap_or_default().to_owned();
-        if !there.contains(base.as_str()) {
-            missing.insert(base);
-        }
+/// References to stored tool results that led to no file, or to several.
+pub(super) fn note_stored(taken: Taken, completeness: &mut Completeness) {
+    completeness.stored_results_missing = taken.missing;
+    if taken.ambiguous > 0 {
+        completeness.notes.push(format!(
+            "{} stored tool result(s) are not taken in: several files have the name that the line gives",
+            taken.ambiguous
+        ));
     }
-    missing.len() as u64
 }

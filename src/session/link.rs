@@ -79,7 +79,7 @@ pub(super) fn link(scene: &Scene<'_>) -> Linked {
         agent.parent = agent.runs.first().map(|run| run.spawned.thread);
         linked.agents.insert(thread, agent);
     }
-    depth::set(&mut linked.agents);
+    linked.evidence_conflicts += depth::set(&mut linked.agents);
     linked.spawns_without_transcript = spawns_without_transcript(scene, &calls, &linked.agents);
     linked
 }

@@ -10,10 +10,11 @@ use super::about::About;
 use super::account::{account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
 use super::copied::copied;
-use super::gaps::{note_files, note_gaps, note_lines, stored_results_missing};
+use super::gaps::{note_files, note_gaps, note_lines, note_stored};
 use super::link::{Linked, Scene, link};
 use super::read::read;
 use super::rewind::rewinds;
+use super::stored::take_in;
 use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
     Totals,
@@ -44,7 +45,7 @@ pub fn open(session: &SessionFiles) -> Session {
     for draft in &drafts {
         note_lines(&draft.lines, &buffers, &mut completeness);
     }
-    let grouped: Vec<Grouped> = drafts
+    let mut grouped: Vec<Grouped> = drafts
         .iter_mut()
         .map(|draft| {
             group(
@@ -77,8 +78,10 @@ pub fn open(session: &SessionFiles) -> Session {
     let main = drafts.iter().position(|draft| draft.part == Part::Main);
     let copied =
         main.and_then(|i| copied(&grouped[i], &buffers, &session.older, &mut completeness));
-    completeness.stored_results_missing =
-        stored_results_missing(&grouped, &buffers, &files.tool_results);
+    note_stored(
+        take_in(&mut grouped, &buffers, &files.stored),
+        &mut completeness,
+    );
 
     let order = document_order(&drafts, &spans, &linked);
     let mut place = vec![0; drafts.len()];
@@ -120,6 +123,7 @@ pub fn open(session: &SessionFiles) -> Session {
         project: about.project,
         title: about.title,
         buffers,
+        stored: files.stored,
         sources: files.sources,
         threads,
         totals: Totals::default(),

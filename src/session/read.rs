@@ -10,8 +10,9 @@ use crate::transcript::claude_code;
 use crate::transcript::line::FileLines;
 use crate::transcript::text::Buffers;
 
-use super::SourceUnused;
+use super::objects::Stored;
 use super::sidecar::{self, RunRecord, Sidecar};
+use super::{SourceUnused, stored};
 
 /// Everything that the files of a session hold, before anything is put together.
 #[derive(Debug, Default)]
@@ -26,8 +27,8 @@ pub(super) struct Files {
     pub runs: BTreeMap<String, RunRecord>,
     /// What the sidecars say, by agent ID.
     pub sidecars: HashMap<String, Sidecar>,
-    /// Base names of the stored tool results.
-    pub tool_results: Vec<String>,
+    /// The stored tool results.
+    pub stored: Vec<Stored>,
     /// Files that nothing was made of.
     pub unused: Vec<SourceUnused>,
     /// Whether a main thread's file is there but could not be read.
@@ -50,6 +51,7 @@ pub(super) struct ThreadFile {
 pub(super) fn read(session: &SessionFiles) -> Files {
     let mut files = Files::default();
     let mut wanted: Vec<&SourceFile> = Vec::new();
+    let mut results: Vec<&SourceFile> = Vec::new();
     for (base, why) in &session.unused {
         files.unused.push(SourceUnused {
             source: base.clone(),
@@ -66,7 +68,7 @@ pub(super) fn read(session: &SessionFiles) -> Files {
             FileRole::Sidecar(agent) => take(&mut files, file, sidecar::read, |files, said| {
                 files.sidecars.entry(agent.clone()).or_insert(said);
             }),
-            FileRole::ToolResult => files.tool_results.push(file.base_name()),
+            FileRole::ToolResult => results.push(file),
             FileRole::Workflow => take(&mut files, file, sidecar::read_run, |files, said| {
                 let (run, record) = said;
                 files.runs.entry(run).or_default().add(record);
@@ -121,6 +123,9 @@ pub(super) fn read(session: &SessionFiles) -> Files {
             }
         }
     }
+    files.stored = stored::read(&results, &mut buffers, |file, why| {
+        unused(&mut files, file, why);
+    });
     files.buffers = Buffers::new(buffers);
     files
 }

@@ -18,16 +18,21 @@ const CUT: &str = "%3D";
 ///
 /// A name that is safe already stays as it is. A name that is too long is cut, and its digest stands for the rest.
 pub fn safe_name(name: &[u8]) -> String {
-    escape(name, |_| false)
+    escape(name, LONGEST, |_| false)
+}
+
+/// [`safe_name`] that leaves room for what is put behind it: at most `longest` bytes, which must be at least 64.
+pub fn safe_name_within(name: &[u8], longest: usize) -> String {
+    escape(name, longest, |_| false)
 }
 
 /// [`safe_name`] for an ID that this program may put a suffix such as `~2` to: `~` is escaped too, so that no ID looks
 /// like one that has the suffix.
 pub fn safe_id(id: &[u8]) -> String {
-    escape(id, |c| c == '~')
+    escape(id, LONGEST, |c| c == '~')
 }
 
-fn escape(name: &[u8], reserved: impl Fn(char) -> bool) -> String {
+fn escape(name: &[u8], longest: usize, reserved: impl Fn(char) -> bool) -> String {
     let dots = name == b"." || name == b"..";
     let mut safe = String::with_capacity(name.len());
     for (at, chunk) in chunks(name) {
@@ -47,9 +52,10 @@ fn escape(name: &[u8], reserved: impl Fn(char) -> bool) -> String {
     if safe.is_empty() {
         return CUT.to_owned();
     }
-    if safe.len() > LONGEST {
+    if safe.len() > longest {
         let digest = hex(&Sha256::digest(name)[..16]);
-        safe.truncate(safe.floor_char_boundary(LONGEST - CUT.len() - digest.len()));
+        let room = longest.saturating_sub(CUT.len() + digest.len());
+        safe.truncate(safe.floor_char_boundary(room));
         safe.push_str(CUT);
         safe.push_str(&digest);
     }

@@ -142,11 +142,7 @@ impl<'a> Reader<'a> {
             }
             Some(b"queue-operation") => {
                 if let Some(content) = fields.content {
-                    facts.extend(
-                        kinds::notifications(self.raw(content))
-                            .into_iter()
-                            .map(Fact::Notification),
-                    );
+                    facts.extend(kinds::notification(self.raw(content)).map(Fact::Notification));
                 }
                 What::Aside(Aside {
                     family: "",
@@ -301,8 +297,7 @@ impl<'a> Reader<'a> {
         for block in &blocks {
             match (kind, block) {
                 (TurnKind::Notification, Block::Text(text)) => {
-                    let news = kinds::notifications(self.raw(*text));
-                    facts.extend(news.into_iter().map(Fact::Notification));
+                    facts.extend(kinds::notification(self.raw(*text)).map(Fact::Notification));
                 }
                 (TurnKind::Peer, Block::Text(text)) => {
                     facts.extend(kinds::teammate_messages(self.bytes, *text));

@@ -42,6 +42,12 @@ impl Buffers {
         Self { list }
     }
 
+    /// A whole buffer, for who reads on when the session is gone. Empty if there is no such buffer.
+    pub fn shared(&self, buffer: u32) -> Arc<Vec<u8>> {
+        let buffer = self.list.get(buffer as usize);
+        buffer.map(Arc::clone).unwrap_or_default()
+    }
+
     /// The stored bytes of a text. Empty if the text points outside, which only a text of another session can.
     pub fn raw(&self, text: Text) -> Raw<'_> {
         let start = text.start as usize;

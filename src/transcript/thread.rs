@@ -118,6 +118,12 @@ pub enum Block {
         /// The document's title.
         title: Option<Text>,
     },
+    /// A tool's whole output, of which the piece before holds only a reference: a file that the harness stored beside the
+    /// transcript. Only among the pieces of a result.
+    Stored {
+        /// Which of the session's stored results.
+        result: u32,
+    },
     /// A block of a type that this program does not know, shown as the JSON that it is.
     Other {
         /// The type that the block names.

@@ -9,6 +9,10 @@ pub(super) enum Node<'a> {
     Root,
     Readme,
     Latest,
+    /// `problems.tsv`.
+    Problems,
+    /// `sessions.tsv`, `by-date`, `by-project` and what is below, by the path from the root.
+    Overview(&'a Path),
     Sessions,
     /// `sessions/<id>`.
     Session(&'a str),
@@ -31,6 +35,10 @@ pub(super) enum Part<'a> {
     Turns(Owner<'a>),
     /// One of them, by the name of its file.
     Turn(Owner<'a>, &'a str),
+    /// `objects/`.
+    Objects,
+    /// One of them, by its name.
+    Object(&'a str),
 }
 
 /// Whose part it is.
@@ -42,18 +50,26 @@ pub(super) enum Owner<'a> {
     Agent(&'a str),
 }
 
-/// The derived files that always exist.
+/// The derived files of a session or an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Derived {
     Artefact,
     Full,
     Spine,
     Telemetry,
+    /// Only where there are turns.
+    Turns,
 }
 
 impl Derived {
-    /// In the order of their names.
-    pub(super) const ALL: [Self; 4] = [Self::Full, Self::Artefact, Self::Spine, Self::Telemetry];
+    /// Those that always exist, in the order of their names.
+    pub(super) const ALWAYS: [Self; 4] = [Self::Full, Self::Artefact, Self::Spine, Self::Telemetry];
+
+    /// The one with this name.
+    fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALWAYS.into_iter().chain([Self::Turns]);
+        all.find(|file| file.name() == name)
+    }
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -61,15 +77,21 @@ impl Derived {
             Self::Full => "artefact.full.md",
             Self::Spine => "artefact.spine.md",
             Self::Telemetry => "telemetry.json",
+            Self::Turns => "turns.ndjson",
         }
     }
 }
 
 pub(super) const README: &str = "README.md";
 pub(super) const LATEST: &str = "latest";
+pub(super) const PROBLEMS: &str = "problems.tsv";
+pub(super) const TABLE: &str = "sessions.tsv";
+pub(super) const BY_DATE: &str = "by-date";
+pub(super) const BY_PROJECT: &str = "by-project";
 pub(super) const SESSIONS: &str = "sessions";
 pub(super) const AGENTS: &str = "agents";
 pub(super) const TURNS: &str = "turns";
+pub(super) const OBJECTS: &str = "objects";
 pub(super) const SOURCE: &str = "source";
 
 impl<'a> Node<'a> {
@@ -88,6 +110,9 @@ impl<'a> Node<'a> {
         match top {
             README => return only(Self::Readme, next()?),
             LATEST => return only(Self::Latest, next()?),
+            PROBLEMS => return only(Self::Problems, next()?),
+            TABLE => return only(Self::Overview(place.path()), next()?),
+            BY_DATE | BY_PROJECT => return Some(Self::Overview(place.path())),
             SESSIONS => {}
             _ => return None,
         }
@@ -121,10 +146,9 @@ impl<'a> Part<'a> {
         match (name, below) {
             (TURNS, [None, _]) => Some(Self::Turns(owner)),
             (TURNS, [Some(turn), None]) => Some(Self::Turn(owner, turn)),
-            (_, [None, _]) => {
-                let file = Derived::ALL.into_iter().find(|file| file.name() == name)?;
-                Some(Self::File(owner, file))
-            }
+            (OBJECTS, [None, _]) if owner == Owner::Whole => Some(Self::Objects),
+            (OBJECTS, [Some(object), None]) if owner == Owner::Whole => Some(Self::Object(object)),
+            (_, [None, _]) => Some(Self::File(owner, Derived::named(name)?)),
             _ => None,
         }
     }
@@ -148,13 +172,29 @@ mod tests {
         let whole = Owner::Whole;
         let agent = Owner::Agent("a");
         let part = |part| Some(Node::Part("s", part));
-        let cases: [(&str, Option<Node<'_>>); 22] = [
+        let overview = |path| Some(Node::Overview(Path::new(path)));
+        let cases: [(&str, Option<Node<'_>>); 34] = [
             ("", Some(Node::Root)),
             ("README.md", Some(Node::Readme)),
             ("README.md/x", None),
             ("latest", Some(Node::Latest)),
             ("latest/x", None),
             ("other", None),
+            ("problems.tsv", Some(Node::Problems)),
+            ("problems.tsv/x", None),
+            ("sessions.tsv", overview("sessions.tsv")),
+            ("sessions.tsv/x", None),
+            ("by-date", overview("by-date")),
+            ("by-date/2026-11-30/x", overview("by-date/2026-11-30/x")),
+            ("by-project/p", overview("by-project/p")),
+            (
+                "sessions/s/turns.ndjson",
+                part(Part::File(whole, Derived::Turns)),
+            ),
+            ("sessions/s/objects", part(Part::Objects)),
+            ("sessions/s/objects/o", part(Part::Object("o"))),
+            ("sessions/s/objects/o/x", None),
+            ("sessions/s/agents/a/objects", None),
             ("sessions", Some(Node::Sessions)),
             ("sessions/s", Some(Node::Session("s"))),
             ("sessions/s/x", None),

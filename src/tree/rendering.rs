@@ -10,11 +10,13 @@ use super::place::{Derived, Owner};
 use super::state::State;
 use super::{Options, TreeError};
 use crate::artefact::{self, Document, Style};
+use crate::session::objects::{Object, objects};
 use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
 use crate::store::{Fingerprint, SessionFiles, Store, safe_id};
 use crate::telemetry;
 use crate::transcript::display::Shown;
 use crate::transcript::{Block, Turn, TurnKind};
+use crate::turns;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,8 @@ pub(super) struct Version<'a> {
 enum What {
     Session,
     File(Whose, Derived),
+    /// An object, under the key that its name makes. It is of every version of the session.
+    Object,
 }
 
 /// Whose file it is: the session's, or this thread's.
@@ -63,6 +67,7 @@ pub(super) enum Whose {
 enum Heavy {
     Session(Arc<Session>),
     File(Arc<Rendered>),
+    Object(Arc<Bytes>),
 }
 
 #[derive(Clone)]
@@ -96,6 +101,8 @@ pub(super) struct Contents {
     pub(super) agents: BTreeMap<String, ThreadIndex>,
     /// The turns of each thread.
     pub(super) turns: Vec<Vec<TurnLine>>,
+    /// What lies in `objects/`, by name.
+    pub(super) objects: BTreeMap<String, Object>,
 }
 
 /// One turn in a table of contents.
@@ -150,6 +157,7 @@ impl Contents {
             turns: threads
                 .map(|thread| thread.turns.iter().map(line).collect())
                 .collect(),
+            objects: objects(session),
         }
     }
 
@@ -243,7 +251,33 @@ impl Renderings {
         })?;
         match heavy {
             Heavy::File(rendered) => Ok(rendered),
-            Heavy::Session(_) => Err(stale(state)),
+            Heavy::Session(_) | Heavy::Object(_) => Err(stale(state)),
+        }
+    }
+
+    /// An object's bytes, decoded if they are not kept.
+    pub(super) fn object(
+        &self,
+        state: &State,
+        key: u64,
+        object: Object,
+    ) -> Result<Arc<Bytes>, TreeError> {
+        let heavy = self.heavy.get(&object_key(&state.id, key), || {
+            let session = self.session(state)?;
+            let bytes = Bytes::new(vec![object.bytes(&session.buffers)]);
+            Ok::<_, TreeError>(Heavy::Object(Arc::new(bytes)))
+        })?;
+        match heavy {
+            Heavy::Object(bytes) => Ok(bytes),
+            Heavy::Session(_) | Heavy::File(_) => Err(stale(state)),
+        }
+    }
+
+    /// An object's bytes, if they are kept.
+    pub(super) fn kept_object(&self, session: &Arc<str>, key: u64) -> Option<Arc<Bytes>> {
+        match self.heavy.peek(&object_key(session, key))? {
+            Heavy::Object(bytes) => Some(bytes),
+            Heavy::Session(_) | Heavy::File(_) => None,
         }
     }
 
@@ -277,7 +311,7 @@ impl Renderings {
     ) -> Option<Arc<Rendered>> {
         match self.heavy.peek(&of.key(What::File(whose, file)))? {
             Heavy::File(rendered) => Some(rendered),
-            Heavy::Session(_) => None,
+            Heavy::Session(_) | Heavy::Object(_) => None,
         }
     }
 
@@ -293,12 +327,16 @@ impl Renderings {
         })?;
         match heavy {
             Heavy::Session(session) => Ok(session),
-            Heavy::File(_) => Err(stale(state)),
+            Heavy::File(_) | Heavy::Object(_) => Err(stale(state)),
         }
     }
 
     fn render(&self, state: &State, whose: Whose, file: Derived) -> Result<Rendered, TreeError> {
         let session = self.session(state)?;
+        let main = || {
+            let mut roles = session.threads.iter().map(|thread| &thread.role);
+            roles.position(|role| matches!(role, Role::Main))
+        };
         let style = match file {
             Derived::Artefact => Style::Cut(self.max_block_bytes),
             Derived::Full => Style::Full,
@@ -312,16 +350,20 @@ impl Renderings {
                 };
                 return Ok(Rendered::new(vec![Arc::new(bytes)], Vec::new(), shown));
             }
+            Derived::Turns => {
+                self.rendered.fetch_add(1, Ordering::Relaxed);
+                let thread = match whose {
+                    Whose::Session => main(),
+                    Whose::Thread(thread) => Some(thread),
+                };
+                let lines = thread.map(|thread| turns::lines(&session, thread));
+                let lines = lines.unwrap_or_default();
+                return Ok(Rendered::new(lines, Vec::new(), Shown::default()));
+            }
         };
         self.rendered.fetch_add(1, Ordering::Relaxed);
         let (document, thread) = match whose {
-            Whose::Session => {
-                let main = session
-                    .threads
-                    .iter()
-                    .position(|thread| matches!(thread.role, Role::Main));
-                (artefact::whole(&session, style), main)
-            }
+            Whose::Session => (artefact::whole(&session, style), main()),
             Whose::Thread(thread) => (artefact::agent(&session, thread, style), Some(thread)),
         };
         let turns = match (file, thread) {
@@ -356,6 +398,14 @@ impl Rendered {
             outline,
             shown,
         }
+    }
+}
+
+fn object_key(session: &Arc<str>, key: u64) -> Key {
+    Key {
+        session: session.clone(),
+        version: key,
+        what: What::Object,
     }
 }
 
@@ -416,6 +466,7 @@ impl Weighs for Heavy {
         ENTRY
             + match self {
                 Self::File(rendered) => rendered.bytes.in_memory() + outline(&rendered.outline),
+                Self::Object(bytes) => bytes.in_memory(),
                 Self::Session(session) => {
                     let turns = session.threads.iter().flat_map(|thread| &thread.turns);
                     let turns: usize = turns
@@ -437,7 +488,10 @@ impl Weighs for Light {
                     let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
                     let turns: usize = contents.turns.iter().map(Vec::len).sum();
                     let threads = contents.turns.len() * size_of::<Vec<TurnLine>>();
-                    (size_of::<Contents>() + names + threads + turns * size_of::<TurnLine>()) as u64
+                    let objects = contents.objects.keys();
+                    let objects: usize = objects.map(|o| o.len() + size_of::<Object>() + 64).sum();
+                    let turns = turns * size_of::<TurnLine>();
+                    (size_of::<Contents>() + names + threads + turns + objects) as u64
                 }
             }
     }

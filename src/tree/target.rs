@@ -5,8 +5,9 @@ use super::content::Slice;
 use super::place::{Derived, Owner, Part};
 use super::rendering::{Contents, Outline, Rendered, TurnLine, Whose};
 use super::state::State;
-use super::{Attributes, NodeKind};
+use super::{Attributes, NodeKind, version};
 use crate::session::TurnIndex;
+use crate::session::objects::Object;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -16,6 +17,8 @@ pub(super) enum Target {
     Directory,
     /// A derived file, or the section of it that a turn is.
     File(Whose, Derived, Option<(TurnIndex, TurnLine)>),
+    /// An object, under the key that its name makes.
+    Object(u64, Object),
 }
 
 impl Target {
@@ -24,7 +27,9 @@ impl Target {
         part: Part<'_>,
         contents: impl FnOnce() -> Result<Arc<Contents>, E>,
     ) -> Result<Option<Self>, E> {
-        if let Part::File(Owner::Whole, file) = part {
+        if let Part::File(Owner::Whole, file) = part
+            && file != Derived::Turns
+        {
             return Ok(Some(Self::File(Whose::Session, file, None)));
         }
         let contents = contents()?;
@@ -42,7 +47,18 @@ impl Target {
                 contents.turns(contents.whose(owner)?)?;
                 Some(Self::Directory)
             }
-            Part::File(owner, file) => Some(Self::File(contents.whose(owner)?, file, None)),
+            Part::File(owner, file) => {
+                let whose = contents.whose(owner)?;
+                if file == Derived::Turns {
+                    contents.turns(whose)?;
+                }
+                Some(Self::File(whose, file, None))
+            }
+            Part::Objects => (!contents.objects.is_empty()).then_some(Self::Directory),
+            Part::Object(name) => {
+                let object = *contents.objects.get(name)?;
+                Some(Self::Object(version::of_object(name), object))
+            }
             Part::Turn(owner, name) => {
                 let whose = contents.whose(owner)?;
                 let turn = contents.turn(whose, name)?;
@@ -54,7 +70,7 @@ impl Target {
     pub(super) fn kind(self) -> NodeKind {
         match self {
             Self::Directory => NodeKind::Directory,
-            Self::File(..) => NodeKind::File,
+            Self::File(..) | Self::Object(..) => NodeKind::File,
         }
     }
 
@@ -63,6 +79,7 @@ impl Target {
     pub(super) fn attributes(self, state: &State, outline: Option<&Outline>) -> Option<Attributes> {
         let (size, at) = match self {
             Self::Directory => return Some(directory(state.modified)),
+            Self::Object(_, object) => (object.size, None),
             Self::File(_, _, None) => (outline?.size, None),
             Self::File(_, _, Some((turn, line))) => {
                 let range = outline?.turn(turn)?;
@@ -82,7 +99,7 @@ impl Target {
     pub(super) fn content(self, rendered: &Rendered) -> Option<Slice> {
         let bytes = rendered.bytes.clone();
         match self {
-            Self::Directory => None,
+            Self::Directory | Self::Object(..) => None,
             Self::File(_, _, None) => Some(Slice::whole(bytes)),
             Self::File(_, _, Some((turn, _))) => {
                 let range = rendered.outline.turn(turn)?;

@@ -70,6 +70,18 @@ pub(super) fn of_session(files: &SessionFiles, max_block_bytes: Option<usize>) -
     version.finish()
 }
 
+/// What an object's bytes are known by: its name, which they make.
+pub(super) fn of_object(name: &str) -> u64 {
+    of_bytes("object", name.as_bytes())
+}
+
+/// The version of what these bytes are the whole of.
+pub(super) fn of_bytes(purpose: &str, bytes: &[u8]) -> u64 {
+    let mut version = Versioner::new(purpose);
+    version.bytes(bytes);
+    version.finish()
+}
+
 /// The version of a stored file that only grew so far: of which file it is.
 pub(super) fn of_file(state: &Fingerprint) -> u64 {
     let mut version = Versioner::new("file");

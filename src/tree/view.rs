@@ -2,8 +2,13 @@
 
 use super::content::{Bytes, Slice};
 use super::live::Live;
-use super::place::{AGENTS, Derived, LATEST, Node, Owner, Part, README, SESSIONS, SOURCE, TURNS};
-use super::rendering::{Contents, Rendered, Renderings, Version, Whose};
+use super::overview::{self, Overview, Overviews, There};
+use super::place::{
+    AGENTS, BY_DATE, BY_PROJECT, Derived, LATEST, Node, OBJECTS, Owner, PROBLEMS, Part, README,
+    SESSIONS, SOURCE, TABLE, TURNS,
+};
+use super::problems::Problems;
+use super::rendering::{Contents, Renderings, Version, Whose};
 use super::state::{State, States};
 use super::target::{self, Target};
 use super::version::Versioner;
@@ -44,6 +49,7 @@ pub struct Tree {
     states: States,
     renderings: Renderings,
     live: Live,
+    overviews: Overviews,
     readme: Arc<Bytes>,
     readme_version: u64,
     made: SystemTime,
@@ -63,6 +69,7 @@ impl Tree {
             options,
             states: States::new(),
             live: Live::new(),
+            overviews: Overviews::new(),
             readme: Arc::new(Bytes::new(vec![Arc::new(readme::TEXT.into())])),
             readme_version: version.finish(),
             made: SystemTime::now(),
@@ -119,13 +126,7 @@ impl Tree {
     }
 
     fn readme_attributes(&self) -> Attributes {
-        Attributes {
-            kind: NodeKind::File,
-            size: self.readme.len(),
-            modified: self.made,
-            version: self.readme_version,
-            live: false,
-        }
+        file_attributes(self.readme.len(), self.made, self.readme_version)
     }
 }
 
@@ -135,6 +136,15 @@ impl View for Tree {
         match node(place)? {
             Node::Root | Node::Sessions => Ok(NodeKind::Directory),
             Node::Readme => Ok(NodeKind::File),
+            Node::Problems => there(!self.store.index().problems().is_empty(), NodeKind::File),
+            Node::Overview(path) => match self.kind_of_top(place, path)? {
+                Some(kind) => Ok(kind),
+                None => match self.overviews.look(&self.store).at(path) {
+                    Some(There::Directory(..)) => Ok(NodeKind::Directory),
+                    Some(There::Link(..)) => Ok(NodeKind::Link),
+                    None => Err(not_found(place)),
+                },
+            },
             Node::Latest => there(!self.store.index().is_empty(), NodeKind::Link),
             Node::Session(id) => there(self.store.index().contains(id), NodeKind::Directory),
             Node::Part(id, part) => self.with_state(place, id, |state| {
@@ -154,9 +164,14 @@ impl View for Tree {
         }
         let mut entries = match node(place)? {
             Node::Root => {
-                let mut entries = vec![file(README), directory(SESSIONS)];
-                if !self.store.index().is_empty() {
+                let mut entries = vec![file(README), directory(SESSIONS), file(TABLE)];
+                let index = self.store.index();
+                if !index.is_empty() {
                     entries.push(entry(LATEST, NodeKind::Link));
+                    entries.extend([directory(BY_DATE), directory(BY_PROJECT)]);
+                }
+                if !index.problems().is_empty() {
+                    entries.push(file(PROBLEMS));
                 }
                 entries
             }
@@ -166,6 +181,9 @@ impl View for Tree {
                 let mut entries = parts(&contents, Whose::Session);
                 if !contents.agents.is_empty() {
                     entries.push(directory(AGENTS));
+                }
+                if !contents.objects.is_empty() {
+                    entries.push(directory(OBJECTS));
                 }
                 if !self.state(place, id)?.sources.is_empty() {
                     entries.push(directory(SOURCE));
@@ -180,22 +198,32 @@ impl View for Tree {
                 let entries = self.state(place, id)?.sources.list(path);
                 entries.ok_or_else(|| not_found(place))?
             }
-            Node::Readme | Node::Latest => return Err(not_directory(place)),
+            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
+                Some(There::Directory(entries, _)) => entries,
+                _ => return Err(not_found(place)),
+            },
+            Node::Readme | Node::Latest | Node::Problems => return Err(not_directory(place)),
         };
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 
     fn known(&self, place: &Place) -> Option<Attributes> {
-        let Node::Part(id, part) = Node::of(place)? else {
-            return self.attributes(place).ok();
+        let (id, part) = match Node::of(place)? {
+            Node::Part(id, part) => (id, part),
+            Node::Overview(path) => {
+                self.kind_of_top(place, path).ok()?;
+                let overview = self.overviews.glance(&self.store)?;
+                return overview_attributes(&overview, path);
+            }
+            _ => return self.attributes(place).ok(),
         };
         let state = self.state(place, id).ok()?;
         let of = state.version();
         let contents = || self.renderings.kept_contents(of).ok_or(());
         let target = Target::of(part, contents).ok()??;
         let outline = match target {
-            Target::Directory => None,
+            Target::Directory | Target::Object(..) => None,
             Target::File(whose, file, _) => self.renderings.kept_outline(of, whose, file),
         };
         target.attributes(&state, outline.as_deref())
@@ -205,15 +233,19 @@ impl View for Tree {
         match node(place)? {
             Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
             Node::Readme => Ok(self.readme_attributes()),
+            Node::Problems => {
+                let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
+                let size = problems.bytes.len();
+                Ok(file_attributes(size, self.listed(), problems.version))
+            }
+            Node::Overview(path) => {
+                self.kind_of_top(place, path)?;
+                let overview = self.overviews.look(&self.store);
+                overview_attributes(&overview, path).ok_or_else(|| not_found(place))
+            }
             Node::Latest => {
                 let (target, modified) = self.latest(place)?;
-                Ok(Attributes {
-                    kind: NodeKind::Link,
-                    size: target.as_os_str().len() as u64,
-                    modified,
-                    version: 0,
-                    live: false,
-                })
+                Ok(link_attributes(&target, modified))
             }
             Node::Session(id) => {
                 let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
@@ -230,7 +262,7 @@ impl View for Tree {
                 let target = Target::of(part, || self.renderings.contents(state))?;
                 let target = target.ok_or_else(|| not_found(place))?;
                 let outline = match target {
-                    Target::Directory => None,
+                    Target::Directory | Target::Object(..) => None,
                     Target::File(whose, file, _) => {
                         Some(self.renderings.outline(state, whose, file)?)
                     }
@@ -244,7 +276,7 @@ impl View for Tree {
     fn version(&self, place: &Place) -> Option<u64> {
         match Node::of(place)? {
             Node::Readme => Some(self.readme_version),
-            Node::Part(id, Part::File(..) | Part::Turn(..)) => {
+            Node::Part(id, Part::File(..) | Part::Turn(..) | Part::Object(_)) => {
                 Some(self.state(place, id).ok()?.version)
             }
             Node::Source(id, path) => {
@@ -257,8 +289,13 @@ impl View for Tree {
     }
 
     fn at_hand(&self, place: &Place, version: u64) -> Option<Arc<dyn Content>> {
-        let Node::Part(id, part) = Node::of(place)? else {
-            return None;
+        let (id, part) = match Node::of(place)? {
+            Node::Part(id, part) => (id, part),
+            Node::Overview(_) => {
+                let table = self.overviews.table(version)?;
+                return Some(Arc::new(Slice::whole(table)));
+            }
+            _ => return None,
         };
         let session = &Arc::from(id);
         self.kept(place, part, Version { session, version }).ok()
@@ -270,6 +307,18 @@ impl View for Tree {
                 Ok(Arc::new(Slice::whole(self.readme.clone())))
             }
             Node::Readme => Err(stale(place)),
+            Node::Problems => {
+                let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
+                if problems.version != version {
+                    return Err(stale(place));
+                }
+                Ok(Arc::new(Slice::whole(problems.bytes)))
+            }
+            Node::Overview(path) if OverviewNode::of(path) == OverviewNode::Table => {
+                let table = self.overviews.table(version);
+                let table = table.ok_or_else(|| stale(place))?;
+                Ok(Arc::new(Slice::whole(table)))
+            }
             Node::Source(id, path) => {
                 let state = self.state(place, id)?;
                 let Some(file) = state.sources.file(&state.files.fragments, path) else {
@@ -286,12 +335,10 @@ impl View for Tree {
                     let session = &state.id;
                     return self.kept(place, part, Version { session, version });
                 }
-                let contents = || self.renderings.contents(&state);
-                content(place, Target::of(part, contents)?, |whose, file| {
-                    self.renderings.file(&state, whose, file)
-                })
+                let target = Target::of(part, || self.renderings.contents(&state))?;
+                self.content(place, target, Of::Now(&state))
             }
-            Node::Root | Node::Sessions | Node::Session(_) | Node::Latest => {
+            Node::Root | Node::Sessions | Node::Session(_) | Node::Latest | Node::Overview(_) => {
                 self.kind(place)?;
                 Err(not_directory(place))
             }
@@ -301,12 +348,26 @@ impl View for Tree {
     fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
         match node(place)? {
             Node::Latest => Ok(self.latest(place)?.0),
+            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
+                Some(There::Link(session, _)) => Ok(overview::target(session)),
+                _ => Err(not_found(place)),
+            },
             _ => Err(not_found(place)),
         }
     }
 }
 
 impl Tree {
+    /// What `sessions.tsv`, `by-date` or `by-project` is, which takes no look at the sessions; none for what is below.
+    fn kind_of_top(&self, place: &Place, path: &Path) -> Result<Option<NodeKind>, TreeError> {
+        match OverviewNode::of(path) {
+            OverviewNode::Table => Ok(Some(NodeKind::File)),
+            OverviewNode::Top if self.store.index().is_empty() => Err(not_found(place)),
+            OverviewNode::Top => Ok(Some(NodeKind::Directory)),
+            OverviewNode::Below => Ok(None),
+        }
+    }
+
     fn stored_attributes(
         &self,
         place: &Place,
@@ -335,25 +396,103 @@ impl Tree {
     ) -> Result<Arc<dyn Content>, TreeError> {
         let contents = || self.renderings.kept_contents(of);
         let target = Target::of(part, || contents().ok_or_else(|| stale(place)))?;
-        content(place, target, |whose, file| {
-            let kept = self.renderings.kept_file(of, whose, file);
-            kept.ok_or_else(|| stale(place))
-        })
+        self.content(place, target, Of::Kept(of))
+    }
+
+    /// The content of what stands at a place.
+    fn content(
+        &self,
+        place: &Place,
+        target: Option<Target>,
+        of: Of<'_>,
+    ) -> Result<Arc<dyn Content>, TreeError> {
+        let target = target.ok_or_else(|| not_found(place))?;
+        let kept = |kept: Option<_>| kept.ok_or_else(|| stale(place));
+        match target {
+            Target::Directory => Err(not_directory(place)),
+            Target::File(whose, file, _) => {
+                let rendered = match of {
+                    Of::Now(state) => self.renderings.file(state, whose, file)?,
+                    Of::Kept(of) => kept(self.renderings.kept_file(of, whose, file))?,
+                };
+                let content = target.content(&rendered);
+                Ok(Arc::new(content.ok_or_else(|| not_found(place))?))
+            }
+            Target::Object(key, object) => {
+                let bytes = match of {
+                    Of::Now(state) => self.renderings.object(state, key, object)?,
+                    Of::Kept(of) => self
+                        .renderings
+                        .kept_object(of.session, key)
+                        .ok_or_else(|| stale(place))?,
+                };
+                Ok(Arc::new(Slice::whole(bytes)))
+            }
+        }
     }
 }
 
-/// The content of what stands at a place.
-fn content(
-    place: &Place,
-    target: Option<Target>,
-    rendered: impl FnOnce(Whose, Derived) -> Result<Arc<Rendered>, TreeError>,
-) -> Result<Arc<dyn Content>, TreeError> {
-    let target = target.ok_or_else(|| not_found(place))?;
-    let Target::File(whose, file, _) = target else {
-        return Err(not_directory(place));
-    };
-    let content = target.content(&*rendered(whose, file)?);
-    Ok(Arc::new(content.ok_or_else(|| not_found(place))?))
+/// Which of the nodes that show all sessions, as far as the path tells.
+#[derive(PartialEq, Eq)]
+enum OverviewNode {
+    /// `sessions.tsv`.
+    Table,
+    /// `by-date` or `by-project`.
+    Top,
+    /// What is below these.
+    Below,
+}
+
+impl OverviewNode {
+    fn of(path: &Path) -> Self {
+        match path.components().count() {
+            1 if path == Path::new(TABLE) => Self::Table,
+            1 => Self::Top,
+            _ => Self::Below,
+        }
+    }
+}
+
+fn overview_attributes(overview: &Overview, path: &Path) -> Option<Attributes> {
+    let or_epoch = |at: Option<SystemTime>| at.unwrap_or(SystemTime::UNIX_EPOCH);
+    if OverviewNode::of(path) == OverviewNode::Table {
+        let modified = or_epoch(overview.modified);
+        let size = overview.table.len();
+        return Some(file_attributes(size, modified, overview.version));
+    }
+    Some(match overview.at(path)? {
+        There::Directory(_, newest) => target::directory(or_epoch(newest)),
+        There::Link(session, at) => link_attributes(&overview::target(session), at),
+    })
+}
+
+fn file_attributes(size: u64, modified: SystemTime, version: u64) -> Attributes {
+    Attributes {
+        kind: NodeKind::File,
+        size,
+        modified,
+        version,
+        live: false,
+    }
+}
+
+fn link_attributes(target: &Path, modified: SystemTime) -> Attributes {
+    Attributes {
+        kind: NodeKind::Link,
+        size: target.as_os_str().len() as u64,
+        modified,
+        version: 0,
+        live: false,
+    }
+}
+
+/// Which version's content.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    /// The current one's, made if need be.
+    Now(&'a State),
+    /// This one's, if it is kept.
+    Kept(Version<'a>),
 }
 
 /// The names in a directory that a session's contents make.
@@ -366,15 +505,17 @@ fn list_part(contents: &Contents, part: Part<'_>) -> Option<Vec<Entry>> {
             let names = turns.iter().enumerate();
             Some(names.map(|(turn, line)| file(&line.name(turn))).collect())
         }
-        Part::File(..) | Part::Turn(..) => None,
+        Part::Objects => Some(contents.objects.keys().map(|name| file(name)).collect()),
+        Part::File(..) | Part::Turn(..) | Part::Object(_) => None,
     }
 }
 
 /// What a session and each of its agents has, as far as there is something.
 fn parts(contents: &Contents, whose: Whose) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Derived::ALL.iter().map(|d| file(d.name())).collect();
+    let mut entries: Vec<Entry> = Derived::ALWAYS.iter().map(|d| file(d.name())).collect();
     if contents.turns(whose).is_some() {
         entries.push(directory(TURNS));
+        entries.push(file(Derived::Turns.name()));
     }
     entries
 }

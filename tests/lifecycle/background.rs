@@ -1,6 +1,6 @@
 //! A mount in the background: it comes back once it answers, tells who listens, and lets go of everything.
 
-use crate::world::{World, as_root_and_user, until};
+use crate::world::{World, as_root_and_user, process, until};
 use std::os::unix::net::UnixDatagram;
 
 as_root_and_user!(
@@ -26,7 +26,7 @@ fn it_comes_back_when_it_answers_and_lets_go(world: &World) {
         format!("Mounted on {mnt}. To unmount: sessionfs unmount {mnt}\n")
     );
     assert!(world.answers());
-    let pid = world.process(&world.mnt());
+    let pid = process(&world.mnt());
     let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).unwrap();
     assert_eq!(link("cwd").to_str(), Some("/"));
     assert_eq!(link("fd/0").to_str(), Some("/dev/null"));
@@ -76,12 +76,12 @@ fn it_tells_a_descriptor_and_a_socket(world: &World) {
         ]);
         assert_eq!(said, "READY=1\n");
         assert!(world.answers());
-        let mut word = [0; 100];
-        let length = socket.recv(&mut word).unwrap();
-        let word = String::from_utf8_lossy(&word[..length]).into_owned();
+        let mut told = [0; 100];
+        let length = socket.recv(&mut told).unwrap();
+        let told = String::from_utf8_lossy(&told[..length]).into_owned();
         assert!(
-            word.starts_with("MAINPID=") && word.ends_with("\nREADY=1\n"),
-            "{word}"
+            told.starts_with("MAINPID=") && told.ends_with("\nREADY=1\n"),
+            "{told}"
         );
         world.must(&["sessionfs", "unmount", &mnt]);
     }
@@ -107,7 +107,7 @@ fn its_log_is_private_and_holds_what_happened(world: &World) {
     let (store, mnt) = (world.text("home/store"), world.mnt());
     let state = format!("XDG_STATE_HOME={}", world.text("home/state"));
     world.must(&["env", &state, "sessionfs", "-v", "mount", &store, &mnt]);
-    let pid = world.process(&world.mnt());
+    let pid = process(&world.mnt());
     world.must(&["kill", &pid]);
     until("the process has ended", || {
         !std::path::Path::new(&format!("/proc/{pid}")).exists()

@@ -1,6 +1,6 @@
 //! How mounts end: by signals, by others' hands, by sudden death.
 
-use crate::world::{Who, World, as_root_and_user, until};
+use crate::world::{Who, World, as_root_and_user, not_tested, process, until};
 
 as_root_and_user!(
     a_signal_ends_an_idle_mount,
@@ -77,8 +77,7 @@ fn somebody_else_unmounts_it(world: &World) {
 
 fn an_aborted_mount_is_taken_away(world: &World) {
     if !nix::unistd::getuid().is_root() {
-        eprintln!("only root can force an unmount: not tested");
-        return;
+        return not_tested("only root can force an unmount");
     }
     let server = world.serve();
     let holder = world.hold("latest/artefact.md");
@@ -165,7 +164,7 @@ fn a_moved_mount_is_found(world: &World) {
     world.must(&["mv", &world.text("home/a"), &world.text("home/b")]);
     let moved = world.text("home/b/mnt");
     assert_eq!(world.mounts_on(&moved), 1);
-    world.must(&["kill", &world.process(&format!("mount {store} {link}"))]);
+    world.must(&["kill", &process(&format!("mount {store} {link}"))]);
     until("it is unmounted where it is now", || {
         world.mounts_on(&moved) == 0
     });

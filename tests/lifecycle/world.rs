@@ -199,18 +199,6 @@ impl World {
             .count()
     }
 
-    /// The process in the background whose command line ends with this.
-    pub(crate) fn process(&self, end: &str) -> String {
-        let mut found = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            let entry = entry.unwrap();
-            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            let ours = line.contains("sessionfs --detached ") && line.trim_end().ends_with(end);
-            ours.then(|| entry.file_name().into_string().unwrap())
-        });
-        found.next().expect("the process behind the mount runs")
-    }
-
     /// What `ls` says of the mount point if it fails.
     pub(crate) fn fault(&self) -> String {
         self.refused(2, &["ls", &self.mnt()])
@@ -409,4 +397,21 @@ impl Drop for Holder {
             let _ = self.child.kill();
         }
     }
+}
+
+/// The process in the background whose command line ends with this.
+pub(crate) fn process(end: &str) -> String {
+    let mut found = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let entry = entry.unwrap();
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let ours = line.contains("sessionfs --detached ") && line.trim_end().ends_with(end);
+        ours.then(|| entry.file_name().into_string().unwrap())
+    });
+    found.next().expect("the process behind the mount runs")
+}
+
+/// Says on the terminal, past what the test runner keeps to itself, what a test could not do.
+pub(crate) fn not_tested(why: &str) {
+    let _ = writeln!(std::io::stderr(), "not tested: {why}");
 }

@@ -2,6 +2,7 @@
 
 use crate::values::{Recipe, display};
 use jiff::Timestamp;
+use sessionfs::session::objects::Stored;
 use sessionfs::session::{
     Agent, Completeness, Copied, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind,
     ModelCount, Role, Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread, ToolCount,
@@ -53,6 +54,7 @@ pub(crate) fn make(recipe: &Recipe, values: Values) -> Made {
         values,
         taken: 0,
         chosen: 0,
+        stored: Vec::new(),
         buffer: b"padding".to_vec(),
         fences: Vec::new(),
     };
@@ -66,6 +68,7 @@ struct Maker<'a> {
     chosen: usize,
     buffer: Vec<u8>,
     fences: Vec<Expected>,
+    stored: Vec<Stored>,
 }
 
 impl Maker<'_> {
@@ -214,7 +217,8 @@ impl Maker<'_> {
 
     /// A piece of a tool result.
     fn piece(&mut self) -> Block {
-        match self.choose(3) {
+        match self.choose(4) {
+            3 => self.stored_result(),
             0 => {
                 let (text, shown) = self.text();
                 self.expect(Fence::Text(shown), false);
@@ -231,6 +235,23 @@ impl Maker<'_> {
         self.expect(fence, false);
         let value = self.store(&bytes, Form::JsonValue);
         Block::Other { kind, value }
+    }
+
+    /// A result that the harness stored in a file with a hostile name.
+    fn stored_result(&mut self) -> Block {
+        let name = self.string();
+        let bytes = self.taken();
+        let bytes = self.shown(bytes);
+        let at = self.store(&bytes, Form::Plain);
+        let mut stored = Stored::new(&name, &bytes, at);
+        stored.is_text = self.flag();
+        if stored.is_text {
+            self.expect(Fence::Text(display(&bytes)), false);
+        }
+        self.stored.push(stored);
+        Block::Stored {
+            result: self.stored.len() as u32 - 1,
+        }
     }
 
     fn media(&mut self) -> Block {
@@ -518,6 +539,7 @@ impl Maker<'_> {
             agent_types: by_type(self.keys()),
             span: Span::default(),
             completeness,
+            stored: std::mem::take(&mut self.stored),
             buffers: Buffers::new(vec![Arc::new(std::mem::take(&mut self.buffer))]),
         };
         Made {

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::calls::{Call, Calls, Tool};
+use super::join::is_launch_message;
 use super::{Chosen, Scene};
 use crate::session::assemble::Part;
 use crate::session::{Evidence, ThreadIndex};
 use crate::transcript::line::Fact;
-use crate::transcript::text::Text;
+use crate::transcript::text::{Raw, Text};
 use crate::transcript::thread::{Block, Turn, TurnKind};
 
 /// By agent, by kind of evidence, the calls that it names, as places in the list of calls.
@@ -236,18 +237,23 @@ fn name_in_id(id: &str) -> Option<String> {
     (is_hex && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// The agent's ID at the end of a result's text: `agentId: <id> (...)`, on a line of its own.
+/// The agent's ID that the harness writes at the end of a result's text, or into its launch message: `agentId: <id> (...)` on a
+/// line of its own, with nothing but its figures behind it. The same words anywhere else are somebody's.
 fn trailing_agent_id(scene: &Scene<'_>, call: &Call) -> Option<String> {
-    const WORD: &[u8] = b"agentId: ";
-    let text = scene.buffers.raw(call.result.as_ref()?.last_text?).decode();
-    let at = memchr::memmem::rfind(&text, WORD)?;
-    if at > 0 && text[at - 1] != b'\n' && text[at - 1] != b' ' {
-        return None;
-    }
-    let id = &text[at + WORD.len()..];
-    let in_id = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-    let len = id.iter().take_while(in_id).count();
-    (len > 0).then(|| String::from_utf8_lossy(&id[..len]).into_owned())
+    let text = scene.text(call.result.as_ref()?.last_text?);
+    // The start of its line: behind the last line feed that such a line follows, else the text's own.
+    let start = text.rfind("\nagentId: ").map_or(0, |at| at + 1);
+    let (before, line) = text.split_at(start);
+    let (line, after) = line.split_once('\n').unwrap_or((line, ""));
+    let (id, rest) = line.strip_prefix("agentId: ")?.split_once(' ')?;
+    let is_id = !id.is_empty()
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let after = after.trim();
+    let figures = after.is_empty() || (after.starts_with("<usage>") && after.ends_with("</usage>"));
+    let is_the_harness = figures || is_launch_message(Raw::plain(before.as_bytes()));
+    (is_id && rest.starts_with('(') && is_the_harness).then(|| id.to_owned())
 }
 
 /// Only those keys that occur once.

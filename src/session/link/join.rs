@@ -158,7 +158,7 @@ impl RunOf<'_> {
 }
 
 /// What a tool says that only started an agent: it is no answer.
-fn is_launch_message(raw: Raw<'_>) -> bool {
+pub(super) fn is_launch_message(raw: Raw<'_>) -> bool {
     let text = raw.decode();
     let text = text.trim_ascii_start();
     [

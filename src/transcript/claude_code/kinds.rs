@@ -67,31 +67,23 @@ pub(super) fn of_prompt(
     }
 }
 
-/// Every notice of background work in a text. One text may hold several.
-pub(super) fn notifications(raw: Raw<'_>) -> Vec<Notification> {
-    if memmem::find(raw.bytes, TASK_ID).is_none() {
-        return Vec::new();
-    }
+/// The notice of background work that a text is. What stands behind its own fields is what an agent answered, as it stands,
+/// so nothing further in the text is a notice.
+pub(super) fn notification(raw: Raw<'_>) -> Option<Notification> {
+    memmem::find(raw.bytes, TASK_ID)?;
     let text = raw.to_text();
-    let starts: Vec<usize> = memmem::find_iter(text.as_bytes(), b"<task-")
-        .filter(|&at| is_notification(&text.as_bytes()[at..]))
-        .collect();
-    let ends = starts.iter().skip(1).copied().chain([text.len()]);
-    let bodies = starts
-        .iter()
-        .zip(ends)
-        .map(|(&start, end)| &text[start..end]);
-    let read = |body: &str| {
-        // What the agent answered stands in `<result>`, last; a tag inside it is the agent's, not the harness's.
-        let head = body.split("<result>").next().unwrap_or_default();
-        let (call, status) = (tag(head, "tool-use-id"), tag(head, "status"));
-        Some(Notification {
-            task: tag(head, "task-id")?,
-            call,
-            status,
-        })
-    };
-    bodies.filter_map(read).collect()
+    let text = text.trim_start();
+    if !is_notification(text.as_bytes()) {
+        return None;
+    }
+    let words = ["<summary>", "<note>", "<event>", "<result>"];
+    let end = words.iter().filter_map(|tag| text.find(tag)).min();
+    let fields = &text[..end.unwrap_or(text.len())];
+    Some(Notification {
+        task: tag(fields, "task-id")?,
+        call: tag(fields, "tool-use-id"),
+        status: tag(fields, "status"),
+    })
 }
 
 const TASK_ID: &[u8] = b"<task-id>";

@@ -1,0 +1,136 @@
+//! Tool results that the harness stored beside the transcript because they were too long for it.
+//!
+//! A line then holds a reference: a path on the machine that wrote it, and the beginning of the output. Only the path's last
+//! part is used, and only to find a file among those that lie in the session's own `tool-results/`; no path that content names
+//! is ever followed (`spec/artefact.md`, `formats/claude-code.md` 1).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use crate::store::{self, SourceFile};
+use crate::transcript::group::Grouped;
+use crate::transcript::text::{Buffers, Form, Text};
+use crate::transcript::thread::Block;
+
+use super::last_part;
+use super::objects::Stored;
+
+/// What a reference begins with.
+const TAG: &[u8] = b"<persisted-output>";
+
+/// Reads these files, each into a buffer of its own. `unused` takes those that cannot be, with why.
+pub(super) fn read(
+    files: &[&SourceFile],
+    buffers: &mut Vec<Arc<Vec<u8>>>,
+    mut unused: impl FnMut(&SourceFile, &str),
+) -> Vec<Stored> {
+    let first = buffers.len();
+    let read: Vec<_> = files
+        .par_iter()
+        .enumerate()
+        .map(|(i, file)| {
+            let bytes = store::read(&file.path, file.fingerprint.size);
+            let bytes = bytes.map_err(|error| error.reason())?;
+            let len = u32::try_from(bytes.len()).map_err(|_| "4 GiB or larger".to_owned())?;
+            let at = Text {
+                start: 0,
+                len,
+                buffer: (first + i) as u32,
+                form: Form::Plain,
+            };
+            let stored = Stored::new(&file.base_name(), &bytes, at);
+            Ok::<_, String>((stored, Arc::new(bytes)))
+        })
+        .collect();
+    let mut stored = Vec::with_capacity(read.len());
+    for (file, read) in files.iter().zip(read) {
+        match read {
+            Ok((one, bytes)) => {
+                stored.push(one);
+                buffers.push(bytes);
+            }
+            Err(why) => {
+                buffers.push(Arc::default());
+                unused(file, &why);
+            }
+        }
+    }
+    stored
+}
+
+/// How references fared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// Names that have no file here.
+    pub missing: u64,
+    /// Names that several files of different content have, of which nothing says which is meant.
+    pub ambiguous: u64,
+}
+
+/// Puts behind each reference in a result the file that it names.
+pub(super) fn take_in(threads: &mut [Grouped], buffers: &Buffers, stored: &[Stored]) -> Taken {
+    let mut by_name: HashMap<&str, Vec<u32>> = HashMap::new();
+    for (i, file) in stored.iter().enumerate() {
+        let same = by_name.entry(&file.name).or_default();
+        if same
+            .iter()
+            .all(|&j| stored[j as usize].sha256 != file.sha256)
+        {
+            same.push(i as u32);
+        }
+    }
+    let (mut missing, mut ambiguous) = (BTreeSet::new(), BTreeSet::new());
+    let turns = threads.iter_mut().flat_map(|thread| &mut thread.turns);
+    for block in turns.flat_map(|turn| &mut turn.blocks) {
+        let Block::ToolResult { content, .. } = block else {
+            continue;
+        };
+        let mut at = 0;
+        while let Some(piece) = content.get(at) {
+            at += 1;
+            let Some(name) = referred(piece, buffers) else {
+                continue;
+            };
+            match by_name.get(name.as_str()).map(Vec::as_slice) {
+                Some(&[result]) => {
+                    content.insert(at, Block::Stored { result });
+                    at += 1;
+                }
+                Some(_) => {
+                    ambiguous.insert(name);
+                }
+                None => {
+                    missing.insert(name);
+                }
+            }
+        }
+    }
+    Taken {
+        missing: missing.len() as u64,
+        ambiguous: ambiguous.len() as u64,
+    }
+}
+
+/// The base name in a reference; empty where it has none. None for what is no reference.
+fn referred(piece: &Block, buffers: &Buffers) -> Option<String> {
+    let Block::Text(text) = piece else {
+        return None;
+    };
+    let raw = buffers.raw(*text);
+    if !raw.bytes.trim_ascii_start().starts_with(TAG) {
+        return None;
+    }
+    let text = raw.to_text();
+    // The words before the path differ from version to version; the folder in it, or the colon before it, does not.
+    let path = ["tool-results", ": "]
+        .iter()
+        .find_map(|before| Some(text.split_once(before)?.1))
+        .unwrap_or_default();
+    let path: String = path
+        .chars()
+        .take_while(|c| !c.is_whitespace() && *c != '<')
+        .collect();
+    Some(last_part(&path).unwrap_or_default().to_owned())
+}

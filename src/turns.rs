@@ -1,0 +1,181 @@
+//! `turns.ndjson`: the turns of one thread, one JSON object a line, for programs.
+//!
+//! `spec/mount-tree.md` is the source of the keys. Text is what was recorded, decoded, and nothing is cut; what could steer a
+//! terminal or hide stands as a JSON escape, so that the file may be shown on one and reads back the same.
+
+mod json;
+
+use crate::session::objects::Media;
+use crate::session::{MarkerKind, Session, ThreadIndex};
+use crate::transcript::{Block, Text, Turn};
+use json::Line;
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Turns that are written by one worker at a time.
+const TURNS_A_PART: usize = 512;
+
+/// The turns of a thread as lines, in parts to be read one after the other. Empty for an index that the session does not have.
+pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
+    let Some(thread) = session.threads.get(thread) else {
+        return Vec::new();
+    };
+    let mut markers = vec![Vec::new(); thread.turns.len()];
+    for marker in &thread.markers {
+        if let Some(at) = marker.turn.and_then(|turn| markers.get_mut(turn)) {
+            at.push(&marker.what);
+        }
+    }
+    let turns = thread.turns.par_chunks(TURNS_A_PART).enumerate();
+    let parts = turns.map(|(part, turns)| {
+        let first = part * TURNS_A_PART;
+        let mut out = Vec::new();
+        for (i, turn) in (first..).zip(turns) {
+            let mut line = Line::new(&session.buffers, &mut out);
+            write(session, turn, i, &markers[i], &mut line);
+            out.push(b'\n');
+        }
+        Arc::new(out)
+    });
+    parts.collect()
+}
+
+fn write(session: &Session, turn: &Turn, i: usize, markers: &[&MarkerKind], line: &mut Line<'_>) {
+    line.open(b'{');
+    line.number("turn", i as u64 + 1);
+    line.word("kind", turn.kind.name());
+    match turn.at.at() {
+        Some(at) => line.word("at", &format!("{at:.3}")),
+        None => line.null("at"),
+    }
+    line.maybe("message_id", turn.message_id);
+    line.maybe("model", turn.model);
+    line.key("blocks");
+    blocks(session, &turn.blocks, line);
+    line.key("markers");
+    line.open(b'[');
+    for marker in markers {
+        let (key, thread) = match marker {
+            MarkerKind::Spawned(thread) => ("spawned", thread),
+            MarkerKind::Joined(thread) => ("joined", thread),
+            MarkerKind::Compacted { .. } | MarkerKind::Rewound { .. } => continue,
+        };
+        line.open(b'{');
+        line.word(
+            key,
+            session.threads.get(*thread).map_or("", |thread| &thread.id),
+        );
+        line.close(b'}');
+    }
+    line.close(b']');
+    line.null("attribution");
+    line.key("source");
+    line.open(b'{');
+    let source = session.sources.get(turn.source as usize);
+    line.word("file", source.map_or("", String::as_str));
+    line.number("line", turn.line);
+    line.close(b'}');
+    line.close(b'}');
+}
+
+/// Blocks as an array; the pieces of a result stand inside it.
+fn blocks(session: &Session, blocks: &[Block], line: &mut Line<'_>) {
+    // The lists that are still open, so that a result inside a result would cost no stack.
+    let mut open = vec![blocks.iter()];
+    line.open(b'[');
+    while let Some(list) = open.last_mut() {
+        let Some(block) = list.next() else {
+            open.pop();
+            line.close(b']');
+            if !open.is_empty() {
+                line.close(b'}');
+            }
+            continue;
+        };
+        line.open(b'{');
+        match block {
+            Block::Text(text) => {
+                line.word("type", "text");
+                line.maybe("text", Some(*text));
+            }
+            Block::Thinking { text } => {
+                line.word("type", "thinking");
+                line.maybe("text", *text);
+            }
+            Block::ToolCall { id, name, input } => {
+                line.word("type", "tool_call");
+                line.maybe("id", *id);
+                line.maybe("name", *name);
+                line.maybe("input", *input);
+            }
+            Block::ToolResult {
+                call,
+                is_error,
+                content,
+            } => {
+                line.word("type", "tool_result");
+                line.maybe("id", *call);
+                line.flag("is_error", *is_error);
+                line.key("content");
+                line.open(b'[');
+                open.push(content.iter());
+                continue;
+            }
+            Block::Media {
+                kind,
+                media_type,
+                data,
+                base64,
+                title,
+            } => {
+                line.word("type", kind.name());
+                line.maybe("media_type", *media_type);
+                line.maybe("title", *title);
+                media(session, *media_type, *data, *base64, line);
+            }
+            Block::Stored { result } => {
+                line.word("type", "stored_result");
+                if let Some(stored) = session.stored.get(*result as usize) {
+                    line.word("name", &stored.name);
+                    line.number("bytes", stored.bytes.len.into());
+                    line.hex("sha256", &stored.sha256);
+                    line.word("object", &stored.object());
+                    line.maybe("text", stored.is_text.then_some(stored.bytes));
+                }
+            }
+            Block::Other { kind, value } => {
+                line.word("type", "other");
+                line.maybe("kind", *kind);
+                line.maybe("value", Some(*value));
+            }
+        }
+        line.close(b'}');
+    }
+}
+
+/// A picture or document, which `objects/` holds; the text of one that is text.
+fn media(
+    session: &Session,
+    media_type: Option<Text>,
+    data: Option<Text>,
+    base64: bool,
+    line: &mut Line<'_>,
+) {
+    let raw = |text| session.buffers.raw(text);
+    let media = data.and_then(|data| Media::of(raw(data), base64, media_type.map(raw)));
+    match &media {
+        Some(media) => {
+            line.number("bytes", media.bytes.len() as u64);
+            line.hex("sha256", &media.sha256);
+            line.word("object", &media.name());
+        }
+        None => {
+            for key in ["bytes", "sha256", "object"] {
+                line.null(key);
+            }
+        }
+    }
+    if !base64 {
+        line.maybe("text", data);
+    }
+}
