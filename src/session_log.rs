@@ -27,6 +27,7 @@ mod faults;
 
 pub use error::{Fault, LogError, ObjectFault};
 pub use name::EventPosition;
+pub(crate) use object::verify as verify_object;
 pub use object::{ObjectHead, PendingObject, read_object_head};
 pub use payload::{Event, FORMAT_VERSION, Header, Role};
 pub use reader::{Events, Mark, Problem, Snapshot, State};

@@ -52,7 +52,13 @@ pub fn whole(session: &Session, shown: &Shown) -> Vec<u8> {
         agents,
         service,
         messages: Messages::default(),
-        log: None,
+        log: session.log.as_ref().map(|log| form::Log {
+            state: log.state.name(),
+            events: log.events,
+            objects: log.objects,
+            bytes: log.bytes,
+            problem: log_problem(session),
+        }),
         completeness: completeness(session, shown),
     })
 }
@@ -231,9 +237,17 @@ fn completeness(session: &Session, shown: &Shown) -> Completeness {
             })
             .collect(),
         record_entries_damaged: 0,
-        log_problem: None,
+        log_problem: log_problem(session),
         notes: safe(&known.notes),
     }
+}
+
+fn log_problem(session: &Session) -> Option<form::LogProblem> {
+    let problem = session.completeness.log_problem.as_ref()?;
+    Some(form::LogProblem {
+        offset: problem.offset,
+        reason: Safe::of(&problem.reason),
+    })
 }
 
 fn span(span: &session::Span) -> Span {

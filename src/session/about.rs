@@ -77,7 +77,6 @@ pub(super) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
 
 /// The first line of the first prompt, cut where it is long.
 pub(super) fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
-    const LONGEST: usize = 80;
     let prompts = mains
         .iter()
         .flat_map(|f| &f.lines)
@@ -93,7 +92,12 @@ pub(super) fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<St
         }),
         _ => None,
     });
-    let text = texts.find(|text| !text.trim().is_empty())?;
+    texts.find_map(|text| shortened(&text))
+}
+
+/// The first line of a prompt, at most 80 characters of it; none if it is blank.
+pub(super) fn shortened(text: &str) -> Option<String> {
+    const LONGEST: usize = 80;
     let line = text.trim().lines().next()?.trim_end();
     let cut: String = line.chars().take(LONGEST).collect();
     Some(if cut.len() < line.len() {

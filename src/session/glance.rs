@@ -1,7 +1,8 @@
 //! A bounded look at a transcript: enough for a row of a table, whatever its size.
 
 use super::about::{first_prompt, title};
-use crate::store::{self, SourceFile, StoreError};
+use super::from_log;
+use crate::store::{self, FileRole, SourceFile, StoreError};
 use crate::transcript::line::FileLines;
 use crate::transcript::{Buffers, claude_code};
 use jiff::Timestamp;
@@ -31,9 +32,12 @@ pub(super) struct Glance {
     pub(super) whole: bool,
 }
 
-/// Looks at the two ends of this file.
+/// Looks at the two ends of this file; of a framed log at the beginning, which alone tells something.
 pub(super) fn glance(source: &SourceFile) -> Result<Glance, StoreError> {
     let file = store::open(&source.path)?;
+    if source.role == FileRole::Log {
+        return Ok(from_log::glance(&file, source));
+    }
     let failed = |error| StoreError::Io {
         path: source.path.clone(),
         doing: "read",
@@ -93,7 +97,7 @@ fn ends(file: &File, size: u64, look: usize) -> std::io::Result<(Vec<u8>, Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FileRole, Fingerprint};
+    use crate::store::Fingerprint;
 
     fn look(text: &str) -> Glance {
         let folder = tempfile::tempdir().unwrap();

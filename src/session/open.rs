@@ -10,6 +10,7 @@ use super::about::About;
 use super::account::{account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
 use super::copied::copied;
+use super::from_log;
 use super::gaps::{note_files, note_gaps, note_lines, note_stored};
 use super::link::{Linked, Scene, link};
 use super::read::read;
@@ -23,6 +24,9 @@ use super::{
 /// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read or placed is a fact
 /// in [`Completeness`].
 pub fn open(session: &SessionFiles) -> Session {
+    if let Some(session) = from_log::open(session) {
+        return session;
+    }
     let mut files = read(session);
     let mut completeness = Completeness::default();
     note_files(&files, &mut completeness);
@@ -130,6 +134,7 @@ pub fn open(session: &SessionFiles) -> Session {
         copied,
         agent_types: BTreeMap::new(),
         span: Span::default(),
+        log: None,
         completeness,
     };
     sum_up(&mut session);
@@ -282,7 +287,7 @@ fn place_markers(threads: &mut [Thread]) {
 }
 
 /// Adds the threads up to the session.
-fn sum_up(session: &mut Session) {
+pub(super) fn sum_up(session: &mut Session) {
     let mut saturated = false;
     for thread in &session.threads {
         let is_service = matches!(thread.role, Role::Service(_));

@@ -129,7 +129,7 @@ pub fn summarize(session: &SessionFiles) -> Summary {
 
 fn main_of(fragment: &Fragment) -> Option<&SourceFile> {
     let mut files = fragment.files.iter();
-    files.find(|file| file.role == FileRole::Main)
+    files.find(|file| matches!(file.role, FileRole::Main | FileRole::Log))
 }
 
 fn looked(file: &SourceFile) -> Option<Glance> {

@@ -106,6 +106,7 @@ impl LogPlace {
             Ok(None) => {}
             Err(why) => session.unused.push((name.to_owned(), why)),
         };
+        // The log first: an object is there before the event that names it.
         take(&format!("{}{LOG_SUFFIX}", self.id), FileRole::Log);
         match walk.listings.list(&self.directory) {
             Ok(listing) => {
