@@ -326,7 +326,9 @@ impl Store {
         let located = index.sessions.get(id)?;
         let files = self.walk().session(id, located);
         let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
-            || located.directories().any(|path| path.is_dir());
+            || located.directories().any(|path| path.is_dir())
+            // A log that cannot be used is there, and says why.
+            || (located.log.is_some() && !files.unused.is_empty());
         is_there.then_some(files)
     }
 

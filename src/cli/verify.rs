@@ -131,7 +131,7 @@ impl Report {
             }
             Err(error) => {
                 let path = store.directory().join(format!("{id}.session-log"));
-                self.fault(&path, None, error.reason());
+                self.fault(&path, None, &error.reason());
                 return Ok(());
             }
         };
@@ -140,7 +140,7 @@ impl Report {
         self.bytes += snapshot.length();
         if let Some(problem) = snapshot.problem() {
             let reason = problem.fault.to_string();
-            self.fault(snapshot.path(), Some(problem.offset), reason);
+            self.fault(snapshot.path(), Some(problem.offset), &reason);
         } else if snapshot.in_progress() > 0 {
             self.in_progress.push(InProgress {
                 path: shown(snapshot.path()),
@@ -155,8 +155,8 @@ impl Report {
                     path,
                     offset,
                     fault,
-                }) => self.fault(&path, Some(offset), fault.to_string()),
-                Err(error) => self.fault(snapshot.path(), None, error.reason()),
+                }) => self.fault(&path, Some(offset), &fault.to_string()),
+                Err(error) => self.fault(snapshot.path(), None, &error.reason()),
             }
             progress.show();
         }
@@ -164,11 +164,11 @@ impl Report {
         Ok(())
     }
 
-    fn fault(&mut self, path: &Path, offset: Option<u64>, reason: String) {
+    fn fault(&mut self, path: &Path, offset: Option<u64>, reason: &str) {
         self.faults.push(Fault {
             path: shown(path),
             offset,
-            reason: display::line(&reason),
+            reason: display::line(reason),
         });
     }
 

@@ -99,7 +99,7 @@ impl Reading {
     /// Makes turns of all verified events.
     fn scan(&mut self, completeness: &mut Completeness) {
         let bytes = Arc::clone(&self.buffers[LOG as usize]);
-        let id = std::mem::take(&mut self.id);
+        let id = self.id.clone();
         let mut scan = Scan::new(bytes.as_slice(), &id, bytes.len() as u64);
         let problem = loop {
             match scan.next() {
@@ -109,7 +109,7 @@ impl Reading {
                     event,
                     offset,
                     payload,
-                })) => self.event(event, offset, payload, &bytes, completeness),
+                })) => self.event(&event, offset, payload, &bytes, completeness),
                 Err(Stop::Fault { offset, fault }) => break Some((offset, fault)),
                 // Bytes in memory can always be read, up to their end.
                 Err(Stop::Read { offset, .. }) => break Some((offset, Fault::Checksum)),
@@ -132,7 +132,7 @@ impl Reading {
 
     fn event(
         &mut self,
-        event: Event,
+        event: &Event,
         offset: u64,
         payload: Range<u64>,
         bytes: &[u8],
@@ -145,7 +145,7 @@ impl Reading {
         if event.role == Speaker::UserMessage && self.title.is_none() {
             self.title = shortened(&event.text);
         }
-        let text = self.text(&event, payload, bytes);
+        let text = self.text(event, payload, bytes);
         if text.is_none() {
             let note = format!("the text of event {position} is 4 GiB or longer and is not shown");
             completeness.notes.push(note);
@@ -166,13 +166,12 @@ impl Reading {
     /// Where the text of an event stands; none if it is longer than can be pointed to.
     fn text(&mut self, event: &Event, payload: Range<u64>, bytes: &[u8]) -> Option<Text> {
         let payload = payload.start as usize..payload.end as usize;
-        let (start, length, buffer, form) = match text_of(bytes, payload) {
-            Some(range) => (range.start, range.len(), LOG, Form::JsonString),
-            None => {
-                let start = self.decoded.len();
-                self.decoded.extend(event.text.as_bytes());
-                (start, event.text.len(), DECODED, Form::Plain)
-            }
+        let (start, length, buffer, form) = if let Some(range) = text_of(bytes, payload) {
+            (range.start, range.len(), LOG, Form::JsonString)
+        } else {
+            let start = self.decoded.len();
+            self.decoded.extend(event.text.as_bytes());
+            (start, event.text.len(), DECODED, Form::Plain)
         };
         Some(Text {
             start: start as u64,

@@ -378,7 +378,7 @@ pub(super) fn delete(store: &SessionLogStore, id: &str) -> Result<(), LogError> 
 
 fn remove_session(store: &SessionLogStore, id: &str, log: bool) -> Result<(), LogError> {
     let sidecars = recover::sidecars(store.directory(), id)?;
-    let log = log.then(|| format!("{id}{}", LOG_SUFFIX));
+    let log = log.then(|| format!("{id}{LOG_SUFFIX}"));
     let sidecars = sidecars.into_iter().map(|(name, _)| name);
     let names: Vec<String> = log.into_iter().chain(sidecars).collect();
     recover::remove(store.files.as_ref(), store.directory(), &names)

@@ -191,7 +191,7 @@ impl Indexer {
                 let id = safe_id(stem.as_bytes());
                 let log = None;
                 let found = Located { stem, folders, log };
-                self.add(&mut index, id, found, sources, listings);
+                self.add(&mut index, &id, found, sources, listings);
             }
         }
         for log in logs.places() {
@@ -208,7 +208,7 @@ impl Indexer {
                 folders: Vec::new(),
                 log: Some(log),
             };
-            self.add(&mut index, id, found, sources, listings);
+            self.add(&mut index, &id, found, sources, listings);
         }
         index.logs = logs;
         index.sessions.retain(|id, _| !excluded.contains(id));
@@ -255,12 +255,12 @@ impl Indexer {
     fn add(
         &self,
         index: &mut Index,
-        id: String,
+        id: &str,
         found: Located,
         sources: &[Source],
         listings: &Listings,
     ) {
-        let mut name = id.clone();
+        let mut name = id.to_owned();
         for ordinal in 2_u64.. {
             let Some(other) = index.sessions.get(&name) else {
                 break;

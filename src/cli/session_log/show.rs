@@ -266,7 +266,7 @@ impl Printer<'_> {
             if snapshot.state() == State::Sealed {
                 return Ok(());
             }
-            if self.reader_has_gone() {
+            if Self::reader_has_gone() {
                 return Err(Failure::broken_pipe());
             }
             mark = Some(snapshot.mark());
@@ -275,7 +275,7 @@ impl Printer<'_> {
     }
 
     /// Waits until it is time to look again, or until whoever reads the output has gone.
-    fn reader_has_gone(&self) -> bool {
+    fn reader_has_gone() -> bool {
         let out = std::io::stdout();
         let mut ends = [PollFd::new(out.as_fd(), PollFlags::empty())];
         // An interrupted wait is only a shorter one.

@@ -32,26 +32,20 @@ pub(super) fn append(args: Append) -> Result<(), Failure> {
 }
 
 pub(super) fn attach(args: Attach) -> Result<(), Failure> {
-    let file_name = match args.file_name {
-        Some(name) => name,
-        None => {
-            let name = args.file.file_name().and_then(|name| name.to_str());
-            let name = name.ok_or_else(|| {
-                Failure::wrong_use(format!("{}: its name is no text", args.file.display()))
-                    .hint("say with --file-name what it is called")
-            })?;
-            name.to_owned()
-        }
-    };
+    let own_name = args.file.file_name().and_then(|name| name.to_str());
+    let file_name = args.file_name.as_deref().or(own_name).ok_or_else(|| {
+        Failure::wrong_use(format!("{}: its name is no text", args.file.display()))
+            .hint("say with --file-name what it is called")
+    })?;
     let text = match args.text {
         Some(given) => text(given)?,
-        None => file_name.clone(),
+        None => file_name.to_owned(),
     };
     let bytes = std::fs::read(&args.file).map_err(|error| {
         Failure::new(format!("cannot read {}", args.file.display())).because(error)
     })?;
     let position = output::uninterrupted(|| {
-        open(&args.log)?.attach(&text, &file_name, &args.media_type, &bytes)
+        open(&args.log)?.attach(&text, file_name, &args.media_type, &bytes)
     });
     let position = position.map_err(|error| failed("attach to", &args.log.id, error))?;
     output::print(format!("{position}\n").as_bytes())
