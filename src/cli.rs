@@ -14,8 +14,10 @@ mod output;
 mod reconstruct;
 mod record;
 mod schema;
+mod session_log;
 mod sources;
 mod unmount;
+mod verify;
 
 pub use failure::Failure;
 pub use output::Paint;
@@ -92,6 +94,10 @@ pub enum Command {
     Cat(cat::Args),
     /// Write the tree, or some sessions of it, as real files
     Export(export::Args),
+    /// Check every frame and object of framed session logs, and every entry of records of messages
+    Verify(verify::Args),
+    /// Write and look at framed session logs
+    Log(session_log::Args),
     /// Record messages between sessions, for a host's hooks
     Record(record::Args),
     /// Write a small sample store
@@ -124,6 +130,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Reconstruct(args) => reconstruct::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Verify(args) => verify::run(&args, cli.common),
+        Command::Log(args) => session_log::run(args, cli.common, cli.common.paint()),
         Command::Record(args) => record::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),

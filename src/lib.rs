@@ -3,13 +3,14 @@
 //! Data flows one way, and each module is one stop on it; an arrow points only forwards:
 //!
 //! ```text
-//! files on disk ─▶ store ─▶ transcript │ record ─▶ session ─▶ artefact │ telemetry │ turns ─▶ tree ─▶ fuse │ export │ cat
+//! files on disk ─▶ store ─▶ transcript │ session_log │ record ─▶ session ─▶ artefact │ telemetry │ turns ─▶ tree ─▶ fuse │ export │ cat
 //! ```
 //!
 //! | module | what it owns | what it must not know |
 //! | --- | --- | --- |
 //! | [`store`] | where sessions lie: sources, discovery, fingerprints, safe read-only opening | what a line means |
 //! | [`transcript`] | harness lines to typed threads: tolerant line reader, blocks, turns, usage | sub-agents' places, Markdown |
+//! | [`session_log`] | framed logs and pending objects: frame codec, reader, writer, recovery | transcripts, FUSE |
 //! | [`record`] | the record of messages between sessions: entry types, writer, reader | turns, Markdown, FUSE |
 //! | [`session`] | one whole session out of its parts: spawn and join, totals, completeness | Markdown, FUSE |
 //! | [`artefact`] | Markdown: containment first, then the document | files, FUSE |
@@ -35,6 +36,7 @@ pub mod cli;
 pub mod fuse;
 pub mod record;
 pub mod session;
+pub mod session_log;
 pub mod store;
 pub mod telemetry;
 pub mod transcript;

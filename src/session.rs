@@ -8,7 +8,9 @@ mod account;
 mod assemble;
 mod attribution;
 mod copied;
+mod from_log;
 mod gaps;
+mod glance;
 mod link;
 pub mod objects;
 mod open;
@@ -16,15 +18,18 @@ mod read;
 mod rewind;
 mod sidecar;
 mod stored;
+pub mod summary;
 
 use crate::record::Entries;
+use crate::session_log::State;
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use about::{last_part, title};
+pub(crate) use about::last_part;
 pub use attribution::{Attribution, Candidates, EntryIndex, Why};
 pub use open::open;
+use open::sum_up;
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]
@@ -59,8 +64,34 @@ pub struct Session {
     pub entries: Entries,
     /// What that record says of each `user` turn of the main thread.
     pub attributions: BTreeMap<TurnIndex, Attribution>,
+    /// The framed log that the session was read from; none where it was none.
+    pub log: Option<LogState>,
     /// What is not known.
     pub completeness: Completeness,
+}
+
+/// A framed log as it was read (`spec/session-log.md`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// What it is like.
+    pub state: State,
+    /// When it was created, in the words of whoever created it; none if it is damaged before its header's end.
+    pub created_at: Option<String>,
+    /// Verified events.
+    pub events: u64,
+    /// Verified objects that they name.
+    pub objects: u64,
+    /// Bytes of the log.
+    pub bytes: u64,
+}
+
+/// Where a framed log stops being readable, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogProblem {
+    /// The byte at which the frame begins that is wrong, or that of the event whose object is.
+    pub offset: u64,
+    /// What is wrong.
+    pub reason: String,
 }
 
 /// The part of a session that it has from older ones, which it began as a copy of.
@@ -413,6 +444,8 @@ pub struct Completeness {
     pub sources_unused: Vec<SourceUnused>,
     /// Entries of the record of messages that cannot be read.
     pub record_entries_damaged: u64,
+    /// What is wrong with the framed log.
+    pub log_problem: Option<LogProblem>,
     /// What else a reader must know, in our words.
     pub notes: Vec<String>,
 }
@@ -424,6 +457,7 @@ impl Completeness {
             || !self.lines_unparseable.is_empty()
             || !self.line_types_unknown.is_empty()
             || !self.sources_unused.is_empty()
+            || self.log_problem.is_some()
             || [
                 self.agents_unattributed,
                 self.agents_without_join,

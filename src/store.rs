@@ -10,6 +10,8 @@
 mod folder;
 mod index;
 mod listing;
+pub mod log_name;
+mod logs;
 mod name;
 mod older;
 mod open;
@@ -53,6 +55,10 @@ pub enum FileRole {
     Workflow,
     /// An entry of the record of messages.
     Entry,
+    /// A framed log: `<session>.session-log`.
+    Log,
+    /// A pending object of a framed log: `<session>-<position>.pending-object`.
+    PendingObject(u64),
     /// Anything else that lies in the session's folder.
     Other,
 }
@@ -337,12 +343,22 @@ impl Store {
     /// The files that a session has now; none if there is no such session.
     pub fn files(&self, id: &str) -> Option<SessionFiles> {
         let index = self.index();
+        let mut files = self.files_alone(&index, id)?;
         let located = index.sessions.get(id)?;
-        let mut files = self.walk().session(id, located);
         files.older = self.beginnings.older(&index, id, located);
+        Some(files)
+    }
+
+    /// The files that a session of this index has now, without a look at which other sessions it may be a copy of: for who
+    /// looks at all of them.
+    pub fn files_alone(&self, index: &Index, id: &str) -> Option<SessionFiles> {
+        let located = index.sessions.get(id)?;
+        let files = self.walk().session(id, located);
         let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
             || !files.record.is_empty()
-            || located.directories().any(|path| path.is_dir());
+            || located.directories().any(|path| path.is_dir())
+            // A log that cannot be used is there, and says why.
+            || (located.log.is_some() && !files.unused.is_empty());
         is_there.then_some(files)
     }
 
@@ -351,6 +367,9 @@ impl Store {
     pub fn modified(&self, id: &str) -> Option<SystemTime> {
         let index = self.index();
         let located = index.sessions.get(id)?;
+        if let Some(log) = &located.log {
+            return modified(&log.path());
+        }
         let mains = located.pieces().filter(|(_, piece)| piece.main.is_some());
         if let Some(newest) = mains
             .filter_map(|(folder, _)| modified(&located.main(folder)))

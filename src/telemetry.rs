@@ -53,7 +53,13 @@ pub fn whole(session: &Session, shown: &Shown) -> Vec<u8> {
         agents,
         service,
         messages: messages(&session.entries),
-        log: None,
+        log: session.log.as_ref().map(|log| form::Log {
+            state: log.state.name(),
+            events: log.events,
+            objects: log.objects,
+            bytes: log.bytes,
+            problem: log_problem(session),
+        }),
         completeness: completeness(session, shown),
     })
 }
@@ -275,9 +281,17 @@ fn completeness(session: &Session, shown: &Shown) -> Completeness {
             })
             .collect(),
         record_entries_damaged: known.record_entries_damaged,
-        log_problem: None,
+        log_problem: log_problem(session),
         notes: safe(&known.notes),
     }
+}
+
+fn log_problem(session: &Session) -> Option<form::LogProblem> {
+    let problem = session.completeness.log_problem.as_ref()?;
+    Some(form::LogProblem {
+        offset: problem.offset,
+        reason: Safe::of(&problem.reason),
+    })
 }
 
 fn span(span: &session::Span) -> Span {

@@ -186,8 +186,16 @@ fn blocks(session: &Session, blocks: &[Block], line: &mut Line<'_>) {
                 media(session, *media_type, *data, *base64, line);
             }
             Block::Stored { result } => {
-                line.word("type", "stored_result");
-                if let Some(stored) = session.stored.get(*result as usize) {
+                let stored = session.stored.get(*result as usize);
+                let media_type = stored.and_then(|stored| stored.media_type.as_deref());
+                line.word(
+                    "type",
+                    media_type.map_or("stored_result", |_| "pending_object"),
+                );
+                if let Some(media_type) = media_type {
+                    line.word("media_type", media_type);
+                }
+                if let Some(stored) = stored {
                     line.word("name", &stored.name);
                     line.number("bytes", stored.bytes.len.into());
                     line.hex("sha256", &stored.sha256);

@@ -356,6 +356,32 @@ fn a_text_kept_as_metadata_is_nowhere_in_a_mount_of_the_record() {
 }
 
 #[test]
+fn verify_checks_every_entry() {
+    let home = Home::new();
+    let (_, record) = world(&home);
+    let before = snapshot(&record);
+    let said = home.output(["verify", "--record", "rec"]);
+    assert!(said.contains("1 record(s), 10 entries, "), "{said}");
+    assert_eq!(home.output(["verify", "rec"]), said, "it is recognised");
+    assert_eq!(snapshot(&record), before);
+    write(
+        &record.join(S).join("2026-11-24T100004.000Z-000001.json"),
+        "{\"kind\":\"mess",
+    );
+    let assert = home.sessionfs(["verify", "--json", "rec"]).assert().code(1);
+    let report: Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    assert_eq!(report["entries"], 11);
+    let [fault] = report["faults"].as_array().unwrap().as_slice() else {
+        panic!("{report}")
+    };
+    let path = fault["path"].as_str().unwrap();
+    assert!(
+        path.ends_with(&format!("{S}/2026-11-24T100004.000Z-000001.json")),
+        "{path}"
+    );
+}
+
+#[test]
 fn links_in_a_record_are_not_followed_and_said() {
     let home = Home::new();
     let (_, record) = world(&home);

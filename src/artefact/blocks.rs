@@ -139,7 +139,17 @@ impl<'a> Blocks<'a> {
 
     fn stored(self, stored: &Stored, page: &mut Page) {
         page.paragraph((
-            ("Stored result ", SafeValue::of(&stored.name)),
+            (
+                match &stored.media_type {
+                    Some(_) => "Object ",
+                    None => "Stored result ",
+                },
+                SafeValue::of(&stored.name),
+            ),
+            stored
+                .media_type
+                .as_deref()
+                .map(|media_type| (", media type ", SafeValue::of(media_type))),
             (", ", u64::from(stored.bytes.len), " bytes"),
             (", SHA-256 ", Hex(&stored.sha256)),
             (", objects/", SafeValue::of(&stored.object())),

@@ -53,7 +53,7 @@ pub(super) fn how_to_read(style: Style, is_own: bool, page: &mut Page) {
         "The kinds of turns: `user` typed by the person, `task` given to an agent by its spawner, `peer` from another session or team member, `assistant` one response of the model, `tool-result`, `command`, `notification`, `summary` of a compaction, `injected` by the harness, `interruption`, `error`, `object`.",
         "Under a turn's heading, a line `Origin as the transcript records it:` where it records one.",
         "Under the heading of a `user` turn of the main thread, a line `Attribution by the record of messages:` says what the record of messages between sessions proves of it: `peer`, `ambiguous`, `nothing recorded` or `unknown`.",
-        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Stored result`, `Other block`, `Notes`, in the record of messages also `Peer as the host gave it`, `Envelope`, `Reason`, `Brief`, `Further fields`; and the lines `Picture` and `Document`.",
+        "The line before a fence that says what it holds: `Text`, `Thinking`, `Tool call`, `Input`, `Result of tool call`, `Stored result`, `Other block`, `Notes`, in the record of messages also `Peer as the host gave it`, `Envelope`, `Reason`, `Brief`, `Further fields`; and the lines `Picture`, `Document` and `Object`.",
         "The markers, each a quote at the end of its turn: `[SPAWNED …]`, `[JOINED …]`, `[COMPACTED …]`, `[REWOUND …]`.",
     ] {
         page.item(structure);
@@ -81,6 +81,14 @@ pub(super) fn completeness(session: &Session, shown: &Shown, is_own: bool, page:
         MainThread::Present => {}
         MainThread::Missing => page.item("main thread: missing"),
         MainThread::Unreadable => page.item("main thread: unreadable"),
+    }
+    if let Some(problem) = &known.log_problem {
+        page.item((
+            "the framed log is not readable from byte ",
+            problem.offset,
+            ": ",
+            SafeValue::of(&problem.reason),
+        ));
     }
     let mut count = |words: &'static str, count: u64| {
         if count > 0 {

@@ -5,7 +5,7 @@ use super::contain::{Inline, List, Or, Page, SafeValue};
 use super::guide::{completeness, how_to_read};
 use super::names::number;
 use super::thread::times;
-use crate::session::{Agent, Join, Role, Session, Thread, ThreadIndex};
+use crate::session::{Agent, Join, LogState, Role, Session, Thread, ThreadIndex};
 use crate::transcript::display::Shown;
 
 /// The head of a whole session's document.
@@ -16,6 +16,9 @@ pub(super) fn of_session(session: &Session, style: Style, shown: &Shown, page: &
         "title: ",
         Or(session.title.as_deref().map(SafeValue::of), "none"),
     ));
+    if let Some(log) = &session.log {
+        framed_log(log, page);
+    }
     times(&session.span, page);
     let count = |wanted: fn(&Role) -> bool| {
         session
@@ -97,6 +100,16 @@ pub(super) fn of_thread(
     page.end_list();
     how_to_read(style, true, page);
     completeness(session, shown, true, page);
+}
+
+/// The framed log that the session was read from.
+fn framed_log(log: &LogState, page: &mut Page) {
+    page.item((
+        ("framed log: ", log.state.name(), ", "),
+        (log.events, " events, ", log.objects, " objects, "),
+        (log.bytes, " bytes, created "),
+        Or(log.created_at.as_deref().map(SafeValue::of), "not known"),
+    ));
 }
 
 /// Where the session comes from.

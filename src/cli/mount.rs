@@ -1,6 +1,6 @@
 //! `sessionfs mount`: sessions as a read-only file system.
 
-use super::sources::{Opened, recognise};
+use super::sources::{Opened, Outright, recognise};
 use super::{Common, Failure, output};
 use crate::fuse::daemon::{self, Listeners, StartError, Started};
 use crate::fuse::mount::{MountError, MountOptions, Outcome, serve};
@@ -31,12 +31,11 @@ pub struct Args {
     /// Folders that hold sessions, by default where the harness keeps them
     #[arg(value_name = "SOURCE")]
     sources: Vec<PathBuf>,
+    #[command(flatten)]
+    outright: Outright,
     /// Where to mount: an empty directory outside of the sources
     #[arg(value_name = "MOUNTPOINT", required = true)]
     mountpoint: PathBuf,
-    /// A record of messages between sessions, as often as needed; it needs no other source
-    #[arg(long = "record", value_name = "DIR")]
-    records: Vec<PathBuf>,
     /// Stay in the foreground and say on standard error what happens
     #[arg(short, long)]
     foreground: bool,
@@ -98,7 +97,7 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
         );
     }
     refuse_lone_source(args)?;
-    let sources = recognise(&absolute(&args.sources)?, &absolute(&args.records)?)?;
+    let sources = recognise(&absolute(&args.sources)?, &args.outright.each(absolute)?)?;
     let opened = Opened::excluding(sources, &args.exclude)?;
     let roots = opened.roots();
     let point = point::check(&args.mountpoint, &opened.places())
@@ -139,8 +138,11 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
 fn refuse_lone_source(args: &Args) -> Result<(), Failure> {
     let path = &args.mountpoint;
     let holds_something = || std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_some());
-    let none = args.sources.is_empty() && args.records.is_empty();
-    if none && !point::is_mounted(path) && holds_something() {
+    if args.sources.is_empty()
+        && args.outright.is_empty()
+        && !point::is_mounted(path)
+        && holds_something()
+    {
         let what = format!(
             "the mount point is missing: {} is not empty, so it can only be a source",
             path.display()

@@ -14,28 +14,66 @@ pub(super) struct SourceArgs {
     /// A folder that holds sessions, as often as needed; by default where the harness keeps them
     #[arg(long = "source", value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// A record of messages between sessions, as often as needed
-    #[arg(long = "record", value_name = "DIR")]
-    records: Vec<PathBuf>,
+    #[command(flatten)]
+    outright: Outright,
 }
 
 impl SourceArgs {
     /// Opens the sources.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
-        let sources = recognise(&self.folders, &self.records)?;
+        let sources = recognise(&self.folders, &self.outright)?;
         Ok(Opened(Arc::new(Store::new(sources))))
     }
 }
 
-/// Recognises these sources, and takes these records as what they are; with none, those of the default places that are there.
-pub(super) fn recognise(folders: &[PathBuf], records: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    let record = |folder: &PathBuf| {
-        refuse_own_mount(folder)?;
-        Source::record(folder).map_err(unusable)
-    };
-    if !folders.is_empty() || !records.is_empty() {
-        let folders = folders.iter().map(|folder| one(folder));
-        return folders.chain(records.iter().map(record)).collect();
+/// Options that say outright what a folder holds, which is then not recognised by what lies there.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Outright {
+    /// A folder of transcripts, whatever it looks like; as often as needed
+    #[arg(long, value_name = "DIR")]
+    transcripts: Vec<PathBuf>,
+    /// A folder of framed session logs, whatever it looks like; as often as needed
+    #[arg(long, value_name = "DIR")]
+    logs: Vec<PathBuf>,
+    /// A record of messages between sessions, whatever it looks like; as often as needed. It needs no other source
+    #[arg(long, value_name = "DIR")]
+    record: Vec<PathBuf>,
+}
+
+impl Outright {
+    /// Whether no folder is given so.
+    pub(super) fn is_empty(&self) -> bool {
+        self.transcripts.is_empty() && self.logs.is_empty() && self.record.is_empty()
+    }
+
+    /// The same with other paths.
+    pub(super) fn each(
+        &self,
+        change: impl Fn(&[PathBuf]) -> Result<Vec<PathBuf>, Failure>,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            transcripts: change(&self.transcripts)?,
+            logs: change(&self.logs)?,
+            record: change(&self.record)?,
+        })
+    }
+
+    fn sources(&self) -> impl Iterator<Item = Result<Source, Failure>> {
+        let transcripts = self.transcripts.iter();
+        let transcripts = transcripts.map(|folder| own(folder, Source::transcripts));
+        let logs = self.logs.iter().map(|folder| own(folder, Source::logs));
+        let record = self.record.iter().map(|folder| own(folder, Source::record));
+        transcripts.chain(logs).chain(record)
+    }
+}
+
+/// Recognises these folders and takes those of which is said what they hold; with none of both, the default places that are
+/// there.
+pub(super) fn recognise(folders: &[PathBuf], outright: &Outright) -> Result<Vec<Source>, Failure> {
+    let given = folders.iter().map(|folder| own(folder, Source::recognise));
+    let given: Vec<Source> = given.chain(outright.sources()).collect::<Result<_, _>>()?;
+    if !given.is_empty() {
+        return Ok(given);
     }
     let absolute = |place| std::path::absolute(&place).unwrap_or(place);
     let places: Vec<PathBuf> = Source::default_places_here()
@@ -43,9 +81,9 @@ pub(super) fn recognise(folders: &[PathBuf], records: &[PathBuf]) -> Result<Vec<
         .map(absolute)
         .collect();
     let there: Vec<&PathBuf> = places.iter().filter(|place| place.is_dir()).collect();
-    let own = super::record::default_directory().map(absolute);
-    let own = own.filter(|place| place.is_dir());
-    if there.is_empty() && own.is_none() {
+    let record = super::record::default_directory().map(absolute);
+    let record = record.filter(|place| place.is_dir());
+    if there.is_empty() && record.is_none() {
         let places: Vec<String> = places
             .iter()
             .map(|place| place.display().to_string())
@@ -58,13 +96,16 @@ pub(super) fn recognise(folders: &[PathBuf], records: &[PathBuf]) -> Result<Vec<
         return Err(Failure::new(format!("no sessions here: {why}"))
             .hint("name a folder that holds sessions, or write a sample store: sessionfs demo"));
     }
-    let there = there.into_iter().map(|place| one(place));
-    there.chain(own.iter().map(record)).collect()
+    let there = there.into_iter();
+    let there = there.map(|place| own(place, Source::recognise));
+    let record = record.iter().map(|place| own(place, Source::record));
+    there.chain(record).collect()
 }
 
-fn one(folder: &Path) -> Result<Source, Failure> {
+/// A folder as what it is taken for, unless it is no store but a mount of ours.
+fn own(folder: &Path, take: fn(&Path) -> Result<Source, SourceError>) -> Result<Source, Failure> {
     refuse_own_mount(folder)?;
-    Source::recognise(folder).map_err(unusable)
+    take(folder).map_err(unusable)
 }
 
 fn unusable(error: SourceError) -> Failure {
@@ -143,7 +184,9 @@ impl Opened {
         self.warn();
         let index = self.0.index();
         // One that vanished since is no session any more.
-        index.ids().filter_map(|id| self.0.files(id)).collect()
+        let ids = index.ids();
+        ids.filter_map(|id| self.0.files_alone(&index, id))
+            .collect()
     }
 
     /// The ID of the session that a person means by it, or by a beginning of it.

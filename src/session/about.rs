@@ -43,7 +43,6 @@ impl About {
             .iter()
             .find_map(|f| f.working_directories.first())
             .map(text);
-        let project = project.or_else(|| files.entries.working_directory());
         let project = project.as_deref().and_then(last_part).map(str::to_owned);
         Self {
             versions,
@@ -56,7 +55,7 @@ impl About {
 
 /// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
 /// line of the first prompt.
-pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
+pub(super) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
     let own: HashSet<_> = mains
         .iter()
         .flat_map(|f| &f.lines)
@@ -77,8 +76,8 @@ pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
         .or_else(|| first_prompt(mains, buffers))
 }
 
-fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
-    const LONGEST: usize = 80;
+/// The first line of the first prompt, cut where it is long.
+pub(super) fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
     let prompts = mains
         .iter()
         .flat_map(|f| &f.lines)
@@ -94,7 +93,12 @@ fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
         }),
         _ => None,
     });
-    let text = texts.find(|text| !text.trim().is_empty())?;
+    texts.find_map(|text| shortened(&text))
+}
+
+/// The first line of a prompt, at most 80 characters of it; none if it is blank.
+pub(super) fn shortened(text: &str) -> Option<String> {
+    const LONGEST: usize = 80;
     let line = text.trim().lines().next()?.trim_end();
     // Shortened before it is cut: in the middle of a path the cut would make an earlier part the last one.
     let line = paths::shorten(line);

@@ -4,12 +4,14 @@
 //! joined from a sender's entry to a receiver's.
 
 use crate::record::{Digested, Entries, Entry, Outcome, Side};
+use crate::store::{self, SessionFiles};
 use crate::transcript::claude_code::unwrapped;
 use crate::transcript::{Block, Buffers, Turn, TurnKind};
 use jiff::{SignedDuration, Timestamp};
+use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
-use super::TurnIndex;
+use super::{Role, Session, TurnIndex, last_part};
 
 /// Candidates of one turn that are named; further ones are counted.
 const MOST_NAMED: usize = 32;
@@ -81,8 +83,27 @@ impl Why {
     }
 }
 
+/// Reads a session's record of messages and says what it proves.
+pub(super) fn take_in_record(files: &SessionFiles, session: &mut Session) {
+    let read = files.record.par_iter().map(|file| {
+        let bytes = store::read(&file.path, file.fingerprint.size);
+        (file.base_name(), bytes.map_err(|error| error.reason()))
+    });
+    let entries = Entries::of(read.collect::<Vec<_>>());
+    if session.project.is_none() {
+        let directory = entries.working_directory();
+        session.project = directory.as_deref().and_then(last_part).map(str::to_owned);
+    }
+    let mut threads = session.threads.iter();
+    let main = threads.find(|thread| matches!(thread.role, Role::Main));
+    let turns = main.map_or(&[][..], |main| &main.turns);
+    session.attributions = attribute(turns, &session.buffers, &entries);
+    session.completeness.record_entries_damaged = entries.damaged.len() as u64;
+    session.entries = entries;
+}
+
 /// What the record says of each `user` turn of a main thread.
-pub(super) fn attribute(
+fn attribute(
     turns: &[Turn],
     buffers: &Buffers,
     entries: &Entries,

@@ -65,7 +65,7 @@ fn short(sha256: &Digest) -> String {
     text
 }
 
-/// A tool result that the harness stored as a file of its own.
+/// What is stored as a file of its own: a tool result beside a transcript, or a framed log's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The file's base name.
@@ -74,6 +74,8 @@ pub struct Stored {
     pub bytes: Text,
     /// Their SHA-256.
     pub sha256: Digest,
+    /// What it is, as recorded; only a framed log's object says so.
+    pub media_type: Option<String>,
     /// Whether it is text; a picture or a PDF is not.
     pub is_text: bool,
 }
@@ -85,6 +87,7 @@ impl Stored {
             name: name.rsplit('/').next().unwrap_or_default().to_owned(),
             bytes: at,
             sha256: Sha256::digest(bytes).into(),
+            media_type: None,
             is_text: memchr::memchr(0, bytes).is_none() && !bytes.starts_with(b"%PDF-"),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::record::Entries;
 use crate::store::SessionFiles;
 use crate::transcript::group::{Compaction, Grouped, group};
 use crate::transcript::text::{Buffers, Text};
@@ -9,8 +10,9 @@ use crate::transcript::text::{Buffers, Text};
 use super::about::About;
 use super::account::{account, add_totals};
 use super::assemble::{Assembled, Draft, Part, assemble, span};
-use super::attribution::attribute;
+use super::attribution::take_in_record;
 use super::copied::copied;
+use super::from_log;
 use super::gaps::{note_files, note_gaps, note_lines, note_stored};
 use super::link::{Linked, Scene, link};
 use super::read::read;
@@ -23,7 +25,13 @@ use super::{
 
 /// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read or placed is a fact
 /// in [`Completeness`].
-pub fn open(session: &SessionFiles) -> Session {
+pub fn open(files: &SessionFiles) -> Session {
+    let mut session = from_log::open(files).unwrap_or_else(|| of_transcripts(files));
+    take_in_record(files, &mut session);
+    session
+}
+
+fn of_transcripts(session: &SessionFiles) -> Session {
     let mut files = read(session);
     let mut completeness = Completeness::default();
     note_files(&files, &mut completeness);
@@ -117,12 +125,6 @@ pub fn open(session: &SessionFiles) -> Session {
         threads.push(made);
     }
     place_markers(&mut threads);
-    let main = threads
-        .iter()
-        .find(|thread| matches!(thread.role, Role::Main));
-    let turns = main.map_or(&[][..], |main| &main.turns);
-    let attributions = attribute(turns, &buffers, &files.entries);
-    completeness.record_entries_damaged = files.entries.damaged.len() as u64;
     let mut session = Session {
         id: session.id.clone(),
         harness: "claude-code",
@@ -137,8 +139,9 @@ pub fn open(session: &SessionFiles) -> Session {
         copied,
         agent_types: BTreeMap::new(),
         span: Span::default(),
-        entries: files.entries,
-        attributions,
+        entries: Entries::default(),
+        attributions: BTreeMap::new(),
+        log: None,
         completeness,
     };
     sum_up(&mut session);
@@ -291,7 +294,7 @@ fn place_markers(threads: &mut [Thread]) {
 }
 
 /// Adds the threads up to the session.
-fn sum_up(session: &mut Session) {
+pub(super) fn sum_up(session: &mut Session) {
     let mut saturated = false;
     for thread in &session.threads {
         let is_service = matches!(thread.role, Role::Service(_));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::record::Entries;
 use crate::store::{self, FileRole, SessionFiles, SourceFile};
 use crate::transcript::claude_code;
 use crate::transcript::line::FileLines;
@@ -30,8 +29,6 @@ pub(super) struct Files {
     pub sidecars: HashMap<String, Sidecar>,
     /// The stored tool results.
     pub stored: Vec<Stored>,
-    /// The record of messages.
-    pub entries: Entries,
     /// Files that nothing was made of.
     pub unused: Vec<SourceUnused>,
     /// Whether a main thread's file is there but could not be read.
@@ -76,7 +73,8 @@ pub(super) fn read(session: &SessionFiles) -> Files {
                 let (run, record) = said;
                 files.runs.entry(run).or_default().add(record);
             }),
-            FileRole::Entry => {}
+            // What they hold is no transcript.
+            FileRole::Log | FileRole::PendingObject(_) | FileRole::Entry => {}
             FileRole::Other => unused(
                 &mut files,
                 file,
@@ -129,11 +127,6 @@ pub(super) fn read(session: &SessionFiles) -> Files {
         unused(&mut files, file, why);
     });
     files.buffers = Buffers::new(buffers);
-    let entries = session.record.par_iter().map(|file| {
-        let bytes = store::read(&file.path, file.fingerprint.size);
-        (file.base_name(), bytes.map_err(|error| error.reason()))
-    });
-    files.entries = Entries::of(entries.collect::<Vec<_>>());
     files
 }
 

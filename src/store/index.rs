@@ -2,9 +2,10 @@
 
 use super::folder::{Folder, Folders, Piece};
 use super::listing::Listings;
+use super::logs::{LogPlace, Logs};
 use super::name::safe_id;
 use super::record::Records;
-use super::source::Source;
+use super::source::{Holds, Source};
 use super::walk::Walk;
 use super::{Fingerprint, Problem, SessionFiles, open};
 use quick_cache::sync::Cache;
@@ -28,6 +29,7 @@ pub struct Index {
     problems_of_folders: Vec<Problem>,
     folders: Vec<Arc<Folder>>,
     records: Records,
+    logs: Logs,
     /// Whether two sources have a session of the same ID, so that contents decide what is listed.
     contested: bool,
 }
@@ -40,6 +42,8 @@ pub(super) struct Located {
     pub(super) folders: Vec<Arc<Folder>>,
     /// Its folders in record directories.
     pub(super) record: Vec<PathBuf>,
+    /// The framed log that it is; it then has no folders.
+    pub(super) log: Option<LogPlace>,
 }
 
 impl Located {
@@ -71,6 +75,9 @@ impl Located {
 
     /// When its main file, or the list of its agents or of its entries, last changed.
     pub(super) fn touched(&self) -> Option<SystemTime> {
+        if let Some(log) = &self.log {
+            return super::modified(&log.path());
+        }
         let files = self.pieces().flat_map(|(folder, piece)| {
             let main = piece.main.map(|_| self.main(folder));
             let beside = piece.beside.iter().map(|name| folder.path.join(name));
@@ -115,6 +122,7 @@ impl Index {
     /// When a folder with sessions last got or lost an entry; none if there is no folder.
     pub fn modified(&self) -> Option<SystemTime> {
         let folders = self.folders.iter().map(|folder| folder.modified);
+        let folders = folders.chain(self.logs.modified());
         folders.chain(self.records.modified()).max()
     }
 
@@ -198,6 +206,7 @@ impl Indexer {
     ) -> Arc<Index> {
         let mut problems = Vec::new();
         let found = self.folders(sources, listings, &mut problems);
+        let logs = Logs::look(sources, listings, &mut problems);
         let records = Records::look(sources, listings, &mut problems);
         let folders: Vec<_> = found.iter().flat_map(|(_, list)| list).cloned().collect();
         let same = |a: &[Arc<Folder>], b: &[Arc<Folder>]| {
@@ -208,6 +217,7 @@ impl Indexer {
         problems.dedup();
         if !self.last.contested
             && same(&self.last.folders, &folders)
+            && self.last.logs.is_same(&logs)
             && self.last.records.is_same(&records)
             && self.last.problems_of_folders == problems
         {
@@ -248,20 +258,40 @@ impl Indexer {
                 }
             }
             for (stem, folders) in sessions {
-                let record = Vec::new();
+                let id = safe_id(stem.as_bytes());
                 let found = Located {
                     stem,
                     folders,
-                    record,
+                    log: None,
+                    record: Vec::new(),
                 };
-                self.add(&mut index, found, sources, listings);
+                self.add(&mut index, &id, found, sources, listings);
             }
         }
+        for log in logs.places() {
+            // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
+            let has_transcript = |other: &Located| other.log.is_none();
+            let is_taken = index.sessions.get(&log.id).is_some_and(has_transcript);
+            let id = if is_taken {
+                format!("{}~log", log.id)
+            } else {
+                log.id.clone()
+            };
+            let found = Located {
+                stem: log.id.clone().into(),
+                folders: Vec::new(),
+                log: Some(log),
+                record: Vec::new(),
+            };
+            self.add(&mut index, &id, found, sources, listings);
+        }
+        index.logs = logs;
         index.leave_out_second_names();
         for (id, record) in &records.sessions {
             let known = index.sessions.entry(id.clone()).or_insert_with(|| Located {
                 stem: id.into(),
                 folders: Vec::new(),
+                log: None,
                 record: Vec::new(),
             });
             known.record.clone_from(record);
@@ -280,7 +310,8 @@ impl Indexer {
         problems: &mut Vec<Problem>,
     ) -> Vec<(&'s Source, Vec<Arc<Folder>>)> {
         let mut found = Vec::new();
-        for source in sources.iter().filter(|source| !source.is_record) {
+        let transcripts = |source: &&Source| source.holds == Holds::Transcripts;
+        for source in sources.iter().filter(transcripts) {
             let mut list = Vec::new();
             let is_root = source.only.is_none();
             let mut look = |path, root| {
@@ -305,11 +336,17 @@ impl Indexer {
         found
     }
 
-    /// Adds a session under its ID, or under the next free `<id>~2`, `<id>~3` if another source has something else under
+    /// Adds a session under this ID, or under the next free `<id>~2`, `<id>~3` if another source has something else under
     /// that ID; leaves it out if it has the same.
-    fn add(&self, index: &mut Index, found: Located, sources: &[Source], listings: &Listings) {
-        let id = safe_id(found.stem.as_bytes());
-        let mut name = id.clone();
+    fn add(
+        &self,
+        index: &mut Index,
+        id: &str,
+        found: Located,
+        sources: &[Source],
+        listings: &Listings,
+    ) {
+        let mut name = id.to_owned();
         for ordinal in 2_u64.. {
             let Some(other) = index.sessions.get(&name) else {
                 break;

@@ -32,7 +32,7 @@ impl Records {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut records = Self::default();
-        for source in sources.iter().filter(|source| source.is_record) {
+        for source in sources.iter().filter(|source| source.is_record()) {
             match listings.list(&source.root) {
                 Ok(listing) if records.has(&listing) => {}
                 Ok(listing) => records.add(&source.root, listing, problems),

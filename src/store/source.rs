@@ -1,6 +1,7 @@
 //! Sources: the directories where sessions are looked for, and what each one is.
 
 use super::listing::{self, Kind, Listing};
+use super::logs;
 use super::open::kind_of;
 use super::record;
 use std::ffi::{OsStr, OsString};
@@ -17,8 +18,18 @@ pub struct Source {
     pub(super) canonical: PathBuf,
     /// The only session that it stands for; none for all that are there.
     pub(super) only: Option<OsString>,
-    /// Whether it is a record directory, which holds entries and no transcripts.
-    pub(super) is_record: bool,
+    pub(super) holds: Holds,
+}
+
+/// What lies in a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Transcripts, in project folders or in one of them.
+    Transcripts,
+    /// Framed logs with their pending objects, in one flat directory (`spec/session-log.md`).
+    Logs,
+    /// The record of messages, one folder a session (`spec/record.md`).
+    Record,
 }
 
 /// Why a directory is no source. `spec/commands.md`: an error says what, where, why, and what to do.
@@ -55,7 +66,7 @@ pub enum SourceError {
 }
 
 impl Source {
-    /// Recognises what a directory holds: a config folder with `projects/`, a record of messages, one session's folder, else a
+    /// Recognises what a directory holds: a config folder with `projects/`, framed logs, a record of messages, one session's folder, else a
     /// projects folder or one project's folder. An empty directory is a source in which nothing is yet.
     pub fn recognise(path: &Path) -> Result<Self, SourceError> {
         let listing = list(path)?;
@@ -65,6 +76,9 @@ impl Source {
         let projects = OsStr::new("projects");
         if path.join(projects).is_dir() && named.file_name() != Some(projects) {
             return Self::at(&path.join(projects), None);
+        }
+        if logs::are_in(&listing) {
+            return Self::logs(path);
         }
         if record::is_record(path, &listing) {
             return Self::record(path);
@@ -78,17 +92,35 @@ impl Source {
     /// A record directory, whatever it holds.
     pub fn record(path: &Path) -> Result<Self, SourceError> {
         Ok(Self {
-            is_record: true,
+            holds: Holds::Record,
+            ..Self::at(path, None)?
+        })
+    }
+
+    /// A directory of transcripts, whatever it looks like.
+    pub fn transcripts(path: &Path) -> Result<Self, SourceError> {
+        Self::at(path, None)
+    }
+
+    /// A directory of framed logs, whatever it looks like.
+    pub fn logs(path: &Path) -> Result<Self, SourceError> {
+        Ok(Self {
+            holds: Holds::Logs,
             ..Self::at(path, None)?
         })
     }
 
     /// Whether it is a record directory.
     pub fn is_record(&self) -> bool {
-        self.is_record
+        self.holds == Holds::Record
     }
 
-    /// The directory: a projects folder, one project's folder, or a record directory.
+    /// Whether it is a directory of framed logs.
+    pub fn is_logs(&self) -> bool {
+        self.holds == Holds::Logs
+    }
+
+    /// The directory: a projects folder, one project's folder, one of framed logs, or a record directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -141,7 +173,7 @@ impl Source {
             root: root.to_path_buf(),
             canonical: canonical(root)?,
             only,
-            is_record: false,
+            holds: Holds::Transcripts,
         })
     }
 }
@@ -271,6 +303,21 @@ mod tests {
         // A project that is called "projects" is no config folder's.
         std::fs::create_dir(projects.join("projects")).unwrap();
         assert_eq!(root_of(&projects), (projects, None));
+    }
+
+    #[test]
+    fn recognises_framed_logs() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_logs = || Source::recognise(dir.path()).unwrap().is_logs();
+        std::fs::write(dir.path().join("no log.session-log"), "").unwrap();
+        assert!(!is_logs());
+        std::fs::write(dir.path().join("a.session-log"), "").unwrap();
+        assert!(is_logs());
+        std::fs::write(dir.path().join("b.jsonl"), "").unwrap();
+        assert!(!is_logs(), "transcripts lie here too");
+        assert!(Source::logs(dir.path()).unwrap().is_logs());
+        std::fs::remove_file(dir.path().join("b.jsonl")).unwrap();
+        assert!(!Source::transcripts(dir.path()).unwrap().is_logs());
     }
 
     #[test]

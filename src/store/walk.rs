@@ -32,6 +32,9 @@ impl Walk<'_> {
             unused: Vec::new(),
             older: Vec::new(),
         };
+        if let Some(log) = &located.log {
+            log.files(self, &mut session);
+        }
         for folder in &located.folders {
             let Some(piece) = folder.pieces.get(&located.stem) else {
                 continue;

@@ -291,12 +291,14 @@ pub(super) struct Messages {
 pub(super) struct Log {
     /// `open`, `sealed`, `in progress` or `corrupt`.
     pub state: &'static str,
-    /// When it was created, in its writer's words.
-    pub created_at: Option<Safe>,
-    /// Events in it.
+    /// Verified events in it.
     pub events: u64,
-    /// Objects that its events name.
+    /// Verified objects that they name.
     pub objects: u64,
+    /// Bytes of the log.
+    pub bytes: u64,
+    /// Where and why it stops being readable; null where it does not.
+    pub problem: Option<LogProblem>,
 }
 
 /// What is not known of the session, and what its artefact does not show; each with its count.

@@ -5,10 +5,11 @@ use jiff::Timestamp;
 use sessionfs::record::Entries;
 use sessionfs::session::objects::Stored;
 use sessionfs::session::{
-    Agent, Completeness, Copied, Evidence, Join, JoinHow, MainThread, Marker, MarkerKind,
-    ModelCount, Role, Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread, ToolCount,
-    Totals,
+    Agent, Completeness, Copied, Evidence, Join, JoinHow, LogProblem, LogState, MainThread, Marker,
+    MarkerKind, ModelCount, Role, Run, ServiceKind, Session, SourceUnused, Span, Spawn, Thread,
+    ToolCount, Totals,
 };
+use sessionfs::session_log::State;
 use sessionfs::transcript::text::Form;
 use sessionfs::transcript::{
     Block, Buffers, Damage, MediaKind, Origin, Stamp, Text, Turn, TurnKind, Usage,
@@ -245,6 +246,7 @@ impl Maker<'_> {
         let bytes = self.shown(bytes);
         let at = self.store(&bytes, Form::Plain);
         let mut stored = Stored::new(&name, &bytes, at);
+        stored.media_type = self.maybe_string();
         stored.is_text = self.flag();
         if stored.is_text {
             self.expect(Fence::Text(display(&bytes)), false);
@@ -521,6 +523,9 @@ impl Maker<'_> {
                     why: self.string(),
                 })
                 .collect(),
+            log_problem: self
+                .maybe_string()
+                .map(|reason| LogProblem { offset: 7, reason }),
             notes,
             ..Completeness::default()
         };
@@ -539,6 +544,13 @@ impl Maker<'_> {
             }),
             agent_types: by_type(self.keys()),
             span: Span::default(),
+            log: self.maybe_string().map(|created_at| LogState {
+                state: State::Corrupt,
+                created_at: Some(created_at),
+                events: 1,
+                objects: 2,
+                bytes: 3,
+            }),
             completeness,
             entries: Entries::default(),
             attributions: BTreeMap::new(),
