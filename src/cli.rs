@@ -94,7 +94,7 @@ pub enum Command {
     Cat(cat::Args),
     /// Write the tree, or some sessions of it, as real files
     Export(export::Args),
-    /// Check every frame and object of framed session logs, and every entry of records of messages
+    /// Check framed session logs and records of messages
     Verify(verify::Args),
     /// Write and look at framed session logs
     Log(session_log::Args),

@@ -231,7 +231,7 @@ impl Report {
         }
         let entries = match self.records {
             0 => String::new(),
-            records => format!("{records} record(s), {} entries, ", self.entries),
+            _ => format!("{} record file(s), ", self.entries),
         };
         let _ = writeln!(
             text,

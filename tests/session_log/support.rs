@@ -3,6 +3,7 @@
 use sessionfs::session_log::{Event, Role, SessionLogStore};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -22,7 +23,11 @@ pub(crate) fn files(directory: &Path) -> BTreeMap<String, (u64, String)> {
 
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in bytes {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// A frame, made without the code that is tested.
