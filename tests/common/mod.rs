@@ -4,6 +4,7 @@
 
 pub mod count;
 pub mod lines;
+pub mod python;
 pub mod world;
 
 use assert_cmd::Command;
