@@ -1,5 +1,6 @@
 //! Which sessions another one may be a copy of: harnesses begin a forked session with the lines of the older one.
 
+use super::folder::Folder;
 use super::index::{Index, Located};
 use super::probe::{Head, Probes};
 use super::{FileRole, Fingerprint, Older, SourceFile};
@@ -10,17 +11,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What is remembered of how main files begin.
 pub(super) struct Beginnings {
     probes: Probes,
-    /// Session IDs by the first `uuid` of their main files, as of an index.
-    by_first: Mutex<Option<(Arc<Index>, Arc<ByFirst>)>>,
+    /// What each project folder's sessions begin with, as of its last listing. A session is forked within its project.
+    folders: Mutex<HashMap<PathBuf, Known>>,
 }
 
+/// The IDs of sessions that begin alike, by the first `uuid` of their main files.
 type ByFirst = HashMap<String, Vec<String>>;
+
+/// What is known of one listing of a folder.
+type Known = (Arc<Folder>, Arc<ByFirst>);
 
 impl Beginnings {
     pub(super) fn new() -> Self {
         Self {
             probes: Probes::new(),
-            by_first: Mutex::new(None),
+            folders: Mutex::default(),
         }
     }
 
@@ -31,12 +36,11 @@ impl Beginnings {
         };
         let mut others: BTreeMap<String, bool> = BTreeMap::new();
         if let Some(first) = &head.first {
-            let same = self.by_first(index).get(first).cloned();
-            others.extend(
-                same.unwrap_or_default()
-                    .into_iter()
-                    .map(|other| (other, false)),
-            );
+            for folder in &located.folders {
+                let alike = self.beginnings(index, folder);
+                let same = alike.get(first).into_iter().flatten();
+                others.extend(same.map(|other| (other.clone(), false)));
+            }
         }
         for named in [head.session, head.forked_from].into_iter().flatten() {
             others.insert(named, true);
@@ -61,11 +65,11 @@ impl Beginnings {
         older.collect()
     }
 
-    fn by_first(&self, index: &Arc<Index>) -> Arc<ByFirst> {
+    fn beginnings(&self, index: &Index, folder: &Arc<Folder>) -> Arc<ByFirst> {
         {
-            let known = self.by_first.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((of, known)) = &*known
-                && Arc::ptr_eq(of, index)
+            let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((of, known)) = folders.get(&folder.path)
+                && Arc::ptr_eq(of, folder)
             {
                 return known.clone();
             }
@@ -73,20 +77,23 @@ impl Beginnings {
         // Made without the lock: heads are read here.
         let mut made = ByFirst::new();
         for (id, located) in &index.sessions {
+            if !located.folders.iter().any(|of| Arc::ptr_eq(of, folder)) {
+                continue;
+            }
             if let Some(first) = self.main(located).and_then(|(_, _, head)| head.first) {
                 made.entry(first).or_default().push(id.clone());
             }
         }
         made.retain(|_, ids| ids.len() > 1);
         let made = Arc::new(made);
-        let mut known = self.by_first.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = Some((index.clone(), made.clone()));
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        folders.insert(folder.path.clone(), (folder.clone(), made.clone()));
         made
     }
 
     /// A session's first main file, its state, and how it begins.
     fn main(&self, located: &Located) -> Option<(PathBuf, Fingerprint, Head)> {
-        let (folder, _) = located.pieces().find(|(_, piece)| piece.main)?;
+        let (folder, _) = located.pieces().find(|(_, piece)| piece.main.is_some())?;
         let path = located.main(folder);
         let metadata = std::fs::metadata(&path)
             .ok()
