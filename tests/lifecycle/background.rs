@@ -1,6 +1,6 @@
 //! A mount in the background: it comes back once it answers, tells who listens, and lets go of everything.
 
-use crate::world::{World, as_root_and_user, process, until};
+use crate::world::{Who, World, as_root_and_user, process, until};
 use std::os::unix::net::UnixDatagram;
 
 as_root_and_user!(
@@ -167,4 +167,27 @@ fn its_log_is_private_and_holds_what_happened(world: &World) {
     assert!(last.starts_with("20"), "it says when: {written}");
     assert!(!written.contains('\u{1b}'), "{written}");
     assert_eq!(world.must(&["stat", "-c", "%a", &log]), "600\n");
+}
+
+#[test]
+fn memory_over_the_cache_is_given_back_when_nobody_reads() {
+    let world = World::new(Who::Root);
+    let session = "1ab2c3d4-0000-4000-8000-000000000001";
+    let file = world.path(&format!("home/store/-hole/{session}.jsonl"));
+    let line = r#"{"type":"user","uuid":"u1","message":{"role":"user","content":"hello"}}"#;
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, format!("{line}\n")).unwrap();
+    let hole = 96 << 20;
+    let opened = std::fs::File::options().write(true).open(&file).unwrap();
+    opened.set_len(hole).unwrap();
+    let server = world.serve_with(&["--cache-size", "8M"]);
+    let before = server.memory();
+    let artefact = format!("{}/sessions/{session}/artefact.md", world.mnt());
+    world.must(&["stat", &artefact]);
+    assert!(world.must(&["cat", &artefact]).contains("hello"));
+    until("the memory is given back", || {
+        server.memory() < before + hole / 4
+    });
+    server.signal("TERM");
+    assert_eq!(server.end(), Some(0));
 }
