@@ -4,11 +4,14 @@
 //! `output`, everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
 
 mod cat;
+mod completions;
 mod demo;
+mod doctor;
 mod export;
 mod failure;
 mod list;
 mod log;
+mod man;
 mod mount;
 mod output;
 mod reconstruct;
@@ -104,6 +107,12 @@ pub enum Command {
     Demo(demo::Args),
     /// Print the schema of a format
     Schema(schema::Args),
+    /// Say what this machine lacks for mounting, and what mends it
+    Doctor(doctor::Args),
+    /// Print what a shell needs to complete command lines
+    Completions(completions::Args),
+    /// Print the manual
+    Man(man::Args),
 }
 
 /// Says what is wrong with a command line, or prints the help that it asks for, and gives the exit code: 2 for wrong use, but 1
@@ -135,5 +144,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Record(args) => record::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Doctor(args) => doctor::run(&args, cli.common.paint()),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

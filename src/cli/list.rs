@@ -99,9 +99,7 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let mut rows: Vec<(Row, String)> = rows.drain(..).zip(ids).collect();
     rows.retain(|(row, _)| row.is_wanted(args));
     rows.sort_by(|(a, _), (b, _)| b.when().cmp(&a.when()).then_with(|| a.id.cmp(&b.id)));
-    if sessions.is_empty() {
-        tracing::warn!("no sessions in these sources");
-    } else if rows.is_empty() {
+    if rows.is_empty() && !sessions.is_empty() {
         tracing::warn!("none of the {} sessions here is such a one", sessions.len());
     }
     let text = if args.json {
