@@ -22,6 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// How long a version of the table is kept for who was told its attributes: longer than a kernel believes them.
 const KEPT: Duration = Duration::from_secs(3);
 
+/// How old an overview may be that says where a link leads.
+const LINKS_BELIEVED: Duration = Duration::from_millis(500);
+
 /// Sessions that are looked at again for whoever asks; more only for who cannot do without.
 const FEW: usize = 64;
 
@@ -195,6 +198,20 @@ impl Overviews {
             seen.last.is_some() && seen.sessions.len() <= FEW
         };
         quick.then(|| self.look(store))
+    }
+
+    /// The overview that was made last, if it has a link at this path to a session that is still there: a little older than
+    /// a list may be, because where a link leads is as it was.
+    pub(super) fn with_link(&self, store: &Store, path: &Path) -> Option<Arc<Overview>> {
+        let (at, _, last) = self.seen().last.clone()?;
+        if at.elapsed() > LINKS_BELIEVED {
+            return None;
+        }
+        let is_there = match last.at(path)? {
+            There::Link(session, _) => store.index().contains(session),
+            There::Directory(..) => false,
+        };
+        is_there.then_some(last)
     }
 
     /// The table in this version, if it is kept.

@@ -214,8 +214,9 @@ impl View for Tree {
             Node::Part(id, part) => (id, part),
             Node::Overview(path) => {
                 self.kind_of_top(place, path).ok()?;
-                let overview = self.overviews.glance(&self.store)?;
-                return overview.attributes(path);
+                let of = self.overviews.with_link(&self.store, path);
+                let of = of.or_else(|| self.overviews.glance(&self.store))?;
+                return of.attributes(path);
             }
             _ => return self.attributes(place).ok(),
         };
@@ -349,10 +350,14 @@ impl View for Tree {
     fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
         match node(place)? {
             Node::Latest => Ok(self.latest(place)?.0),
-            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
-                Some(There::Link(session, _)) => Ok(overview::target(session)),
-                _ => Err(not_found(place)),
-            },
+            Node::Overview(path) => {
+                let of = self.overviews.with_link(&self.store, path);
+                let of = of.unwrap_or_else(|| self.overviews.look(&self.store));
+                match of.at(path) {
+                    Some(There::Link(session, _)) => Ok(overview::target(session)),
+                    _ => Err(not_found(place)),
+                }
+            }
             _ => Err(not_found(place)),
         }
     }
