@@ -58,9 +58,6 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let opened = args.sources.open()?;
     let mut rows: Vec<Row> = opened.sessions().iter().map(row).collect();
     rows.sort_by(|a, b| b.when().cmp(&a.when()).then_with(|| a.id.cmp(&b.id)));
-    if rows.is_empty() {
-        tracing::warn!("no sessions in these sources");
-    }
     let text = if args.json {
         let mut json = serde_json::to_string_pretty(&rows)
             .map_err(|error| Failure::new("cannot write the list as JSON").because(error))?;
@@ -71,7 +68,14 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
             .map(|(width, _)| usize::from(width.0));
         table(&rows, width, paint)
     };
-    output::print(text.as_bytes())
+    output::print(text.as_bytes())?;
+    match opened.unread() {
+        0 => Ok(()),
+        unread => Err(Failure::new(format!(
+            "{unread} of the folders and files could not be read; sessions may be missing from the list"
+        ))
+        .hint("each is named above, with the reason")),
+    }
 }
 
 fn row(session: &SessionFiles) -> Row {

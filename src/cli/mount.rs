@@ -97,8 +97,9 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
     let sources = recognise(&absolute(&args.sources)?)?;
     let opened = Opened::excluding(sources, &args.exclude)?;
     let roots = opened.roots();
-    let point = point::check(&args.mountpoint, &roots)
+    let point = point::check(&args.mountpoint, &opened.places())
         .map_err(|error| failure(error.to_string(), error.hint()))?;
+    opened.warn();
     let options = MountOptions {
         source: label(&roots),
         allow_other: args.allow_other,

@@ -2,11 +2,11 @@
 
 use super::Failure;
 pub(super) use crate::transcript::display::shell::word as shell_word;
+use crate::tree::export::{is_full, new_file_in};
 use clap::ColorChoice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,11 +32,19 @@ pub(super) fn failed(error: std::io::Error) -> Failure {
 ///
 /// An interrupt waits until it is done, so that nothing half-written stays.
 pub(super) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), Failure> {
-    uninterrupted(|| try_write_file(path, parts)).map_err(|error| {
-        Failure::new(format!("cannot write {}", path.display()))
-            .because(error)
-            .hint("look at the permissions of its folder and the space left, or choose another folder")
-    })
+    uninterrupted(|| try_write_file(path, parts)).map_err(|error| not_written(path, error))
+}
+
+/// Why this file or folder could not be written.
+pub(super) fn not_written(path: &Path, error: std::io::Error) -> Failure {
+    let hint = if is_full(&error) {
+        "free some space, or choose a folder on another disk"
+    } else {
+        "look at the permissions of its folder, or choose another folder"
+    };
+    Failure::new(format!("cannot write {}", path.display()))
+        .because(error)
+        .hint(hint)
 }
 
 fn try_write_file(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
@@ -44,12 +52,9 @@ fn try_write_file(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let mut file = tempfile::Builder::new()
-        .prefix(".sessionfs-")
-        .permissions(std::fs::Permissions::from_mode(0o600))
-        .tempfile_in(folder)?;
+    let mut file = new_file_in(folder)?;
     for part in parts {
-        file.write_all(part)?;
+        file.as_file_mut().write_all(part)?;
     }
     file.persist(path)?;
     Ok(())
@@ -166,6 +171,7 @@ impl Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_is_replaced_whole_and_private() {

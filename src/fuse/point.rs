@@ -192,6 +192,34 @@ pub fn is_mounted(mountpoint: &Path) -> bool {
     listed().unwrap_or(false)
 }
 
+/// A mount of sessionfs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnMount {
+    /// Where it is.
+    pub point: PathBuf,
+    /// Whether the process behind it has died.
+    pub is_dead: bool,
+}
+
+/// The mount of ours in which this path lies, if it lies in one.
+pub fn mount_of_ours(path: &Path) -> Option<OwnMount> {
+    let all = mountinfo::all().ok()?;
+    if !all.iter().any(Mounted::is_ours) {
+        return None;
+    }
+    // A dead mount does not tell where a path below it leads; then what is above the last part has to do.
+    let place = path.canonicalize().or_else(|_| resolve(path));
+    let place = place.or_else(|_| std::path::absolute(path)).ok()?;
+    let around = all
+        .iter()
+        .filter(|mounted| mountinfo::is_below(&place, &mounted.point));
+    let mounted = around.max_by_key(|mounted| mounted.point.as_os_str().len())?;
+    mounted.is_ours().then(|| OwnMount {
+        point: mounted.point.clone(),
+        is_dead: is_dead(mounted),
+    })
+}
+
 /// Unmounts a mount of ours. One whose process died is unmounted whoever still has it open: nothing in it can be used.
 ///
 /// Gives its full path.

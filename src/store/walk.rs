@@ -72,7 +72,7 @@ struct Directory {
 
 impl Found<'_> {
     fn piece(&mut self, stem: &OsStr, piece: &Piece) {
-        if piece.main {
+        if piece.main.is_some() {
             let mut name = stem.to_owned();
             name.push(".jsonl");
             let name = PathBuf::from(name);
@@ -113,9 +113,9 @@ impl Found<'_> {
             if listing.cut {
                 self.unused(&directory.name, "has more names than are read".into());
             }
-            for (entry, kind) in &listing.entries {
-                let name = directory.name.join(entry);
-                let below = match kind {
+            for entry in &listing.entries {
+                let name = directory.name.join(&entry.name);
+                let below = match entry.kind {
                     Kind::Directory => Some(name),
                     Kind::File | Kind::Link | Kind::Special => {
                         let role = role(&name);
@@ -126,7 +126,7 @@ impl Found<'_> {
                 let depth = directory.depth + 1;
                 if depth > DEEPEST {
                     self.unused(&name, format!("lies more than {DEEPEST} directories deep"));
-                } else if *kind == Kind::Link {
+                } else if entry.kind == Kind::Link {
                     linked.push_back(Directory { name, depth });
                 } else {
                     queue.push_back(Directory { name, depth });
@@ -140,7 +140,6 @@ impl Found<'_> {
         let mut path = self.folder.path.join(name);
         let metadata = match std::fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_symlink() => match std::fs::metadata(&path) {
-                Ok(metadata) if metadata.is_dir() => return Some(name.to_path_buf()),
                 Ok(metadata) => {
                     let target = path.canonicalize();
                     match target {
