@@ -8,6 +8,7 @@ mod account;
 mod assemble;
 mod copied;
 mod gaps;
+mod glance;
 mod link;
 pub mod objects;
 mod open;
@@ -15,12 +16,13 @@ mod read;
 mod rewind;
 mod sidecar;
 mod stored;
+pub mod summary;
 
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use about::{last_part, title};
+pub(crate) use about::last_part;
 pub use open::open;
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.

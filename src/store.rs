@@ -332,9 +332,17 @@ impl Store {
     /// The files that a session has now; none if there is no such session.
     pub fn files(&self, id: &str) -> Option<SessionFiles> {
         let index = self.index();
+        let mut files = self.files_alone(&index, id)?;
         let located = index.sessions.get(id)?;
-        let mut files = self.walk().session(id, located);
         files.older = self.beginnings.older(&index, id, located);
+        Some(files)
+    }
+
+    /// The files that a session of this index has now, without a look at which other sessions it may be a copy of: for who
+    /// looks at all of them.
+    pub fn files_alone(&self, index: &Index, id: &str) -> Option<SessionFiles> {
+        let located = index.sessions.get(id)?;
+        let files = self.walk().session(id, located);
         let is_there = files.fragments.iter().any(|f| !f.files.is_empty())
             || located.directories().any(|path| path.is_dir());
         is_there.then_some(files)

@@ -46,10 +46,18 @@ fn agents_are_called_what_the_telemetry_calls_them() {
 #[test]
 fn a_session_is_a_directory() {
     let world = World::new();
-    assert_eq!(world.names(""), ["README.md", "sessions"]);
+    assert_eq!(world.names(""), ["README.md", "sessions", "sessions.tsv"]);
     assert!(is_not_found(&world.tree.kind(&place("latest"))));
     world.session(S);
-    assert_eq!(world.names(""), ["README.md", "latest", "sessions"]);
+    let top = [
+        "README.md",
+        "by-date",
+        "by-project",
+        "latest",
+        "sessions",
+        "sessions.tsv",
+    ];
+    assert_eq!(world.names(""), top);
     assert_eq!(world.names("sessions"), [S]);
     let session = format!("sessions/{S}");
     let derived = [

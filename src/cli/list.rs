@@ -1,13 +1,10 @@
 //! `sessionfs list`: the sessions, newest first.
 
-mod glance;
-
-use self::glance::{Glance, glance};
 use super::sources::SourceArgs;
 use super::{Failure, Paint, output};
-use crate::store::{FileRole, SessionFiles, SourceFile};
+use crate::session::summary::{Summary, summarize};
 use crate::transcript::display;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp, civil};
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -15,6 +12,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 const EXAMPLES: &str = "\
 Examples:
   sessionfs list
+  sessionfs list --project parser --since 7d
   sessionfs list --source ./sessionfs-demo
   sessionfs list --json | jq -r '.[] | select(.agents > 0) | .id'";
 
@@ -24,6 +22,12 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     sources: SourceArgs,
+    /// Only sessions of projects whose name holds this text, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    project: Option<String>,
+    /// Only sessions that went on at or after this: 7d, 12h, 30m, 2026-11-24 or 2026-11-24T15:00:00Z (UTC)
+    #[arg(long, value_name = "WHEN", value_parser = since)]
+    since: Option<Timestamp>,
     /// Print a JSON array instead of a table
     #[arg(long)]
     json: bool,
@@ -36,6 +40,9 @@ struct Row {
     /// First time that the main thread's head shows; none where it shows none.
     #[serde(serialize_with = "as_text")]
     started: Option<Timestamp>,
+    /// Last time that its end shows.
+    #[serde(serialize_with = "as_text")]
+    ended: Option<Timestamp>,
     /// When one of its files was last written.
     #[serde(serialize_with = "as_text")]
     changed: Option<Timestamp>,
@@ -43,22 +50,57 @@ struct Row {
     title: Option<String>,
     /// Whether only the two ends of the main thread were looked at, so that there may be a better title.
     title_from_a_bounded_look: bool,
-    agents: usize,
+    agents: u64,
     bytes: u64,
 }
 
 impl Row {
+    fn of(id: &str, summary: Summary) -> Self {
+        // What a participant wrote, or a harness after him, is shown on a terminal in its display form only.
+        let shown = |text: Option<String>| text.map(|text| display::line(&text));
+        Self {
+            id: id.to_owned(),
+            started: summary.started,
+            ended: summary.ended,
+            changed: summary.changed.and_then(|at| at.try_into().ok()),
+            project: shown(summary.project),
+            title_from_a_bounded_look: summary.title.is_some() && summary.title_is_bounded,
+            title: shown(summary.title),
+            agents: summary.agents,
+            bytes: summary.bytes,
+        }
+    }
+
     fn when(&self) -> Option<Timestamp> {
         self.started.or(self.changed)
+    }
+
+    fn is_wanted(&self, args: &Args) -> bool {
+        let holds = |text: &String| {
+            let project = self.project.as_ref().map(|project| project.to_lowercase());
+            project.is_some_and(|project| project.contains(&text.to_lowercase()))
+        };
+        let last = self.ended.or(self.changed);
+        args.project.as_ref().is_none_or(holds)
+            && args.since.is_none_or(|since| last >= Some(since))
     }
 }
 
 /// Prints the sessions.
 pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let opened = args.sources.open()?;
-    let mut rows: Vec<Row> = opened.sessions().iter().map(row).collect();
-    rows.sort_by(|a, b| b.when().cmp(&a.when()).then_with(|| a.id.cmp(&b.id)));
+    let sessions = opened.sessions();
+    let rows = sessions.iter();
+    let mut rows: Vec<Row> = rows.map(|s| Row::of(&s.id, summarize(s))).collect();
+    let ids = short_ids(&rows);
+    let mut rows: Vec<(Row, String)> = rows.drain(..).zip(ids).collect();
+    rows.retain(|(row, _)| row.is_wanted(args));
+    rows.sort_by(|(a, _), (b, _)| b.when().cmp(&a.when()).then_with(|| a.id.cmp(&b.id)));
+    if rows.is_empty() && !sessions.is_empty() {
+        tracing::warn!("none of the {} sessions here is such a one", sessions.len());
+    }
     let text = if args.json {
+        let rows: Vec<&Row> = rows.iter().map(|(row, _)| row).collect();
         let mut json = serde_json::to_string_pretty(&rows)
             .map_err(|error| Failure::new("cannot write the list as JSON").because(error))?;
         json.push('\n');
@@ -78,71 +120,43 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     }
 }
 
-fn row(session: &SessionFiles) -> Row {
-    let files = || {
-        session
-            .fragments
-            .iter()
-            .flat_map(|fragment| &fragment.files)
-    };
-    let mut agents: Vec<&str> = files()
-        .filter_map(|file| match &file.role {
-            FileRole::Agent(id) => Some(id.as_str()),
-            _ => None,
+/// A time that a person names: so long ago, a day, or an instant.
+fn since(text: &str) -> Result<Timestamp, String> {
+    since_at(text, Timestamp::now())
+}
+
+fn since_at(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    if let Ok(day) = text.parse::<civil::Date>() {
+        let midnight = day.to_datetime(civil::Time::midnight());
+        let at = jiff::tz::TimeZone::UTC.to_timestamp(midnight);
+        return at.map_err(|error| error.to_string());
+    }
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let hours = |n: i64, hours: i64| n.checked_mul(hours).map(SignedDuration::from_hours);
+    let ago = digits.parse::<i64>().ok().filter(|n| *n >= 0);
+    let ago = ago.and_then(|n| match &text[digits.len()..] {
+        "d" => hours(n, 24).filter(|_| n < 1 << 30),
+        "w" => hours(n, 24 * 7).filter(|_| n < 1 << 30),
+        "h" => hours(n, 1).filter(|_| n < 1 << 30),
+        "m" => Some(SignedDuration::from_secs(n.checked_mul(60)?)),
+        _ => None,
+    });
+    ago.and_then(|ago| now.checked_sub(ago).ok())
+        .ok_or_else(|| {
+            "give 7d, 12h or 30m, a day as 2026-11-24, or a time as 2026-11-24T15:00:00Z".to_owned()
         })
-        .collect();
-    agents.sort_unstable();
-    agents.dedup();
-    let glance = look(files());
-    let newest = files().map(|file| file.fingerprint.mtime_ns).max();
-    // What a participant wrote, or a harness after him, is shown on a terminal in its display form only.
-    let shown = |text: Option<String>| text.map(|text| display::line(&text));
-    Row {
-        id: session.id.clone(),
-        started: glance.started,
-        changed: newest.and_then(|newest| Timestamp::from_nanosecond(newest.into()).ok()),
-        project: shown(glance.project),
-        title: shown(glance.title),
-        title_from_a_bounded_look: !glance.whole,
-        agents: agents.len(),
-        bytes: files().map(|file| file.fingerprint.size).sum(),
-    }
 }
-
-/// Looks at the main thread and, where that tells no time, at an agent's, which has no title of the session.
-fn look<'a>(files: impl Iterator<Item = &'a SourceFile>) -> Glance {
-    let mut seen = Glance::default();
-    let mut threads: Vec<&SourceFile> = files
-        .filter(|file| matches!(file.role, FileRole::Main | FileRole::Agent(_)))
-        .collect();
-    threads.sort_by_key(|file| file.role != FileRole::Main);
-    for file in threads.into_iter().take(MOST_LOOKS) {
-        match glance(file) {
-            Ok(main) if file.role == FileRole::Main => seen = main,
-            Ok(agent) => {
-                seen.started = agent.started;
-                seen.project = seen.project.or(agent.project);
-            }
-            Err(error) => tracing::warn!("{}", display::line(&error.to_string())),
-        }
-        if seen.started.is_some() {
-            break;
-        }
-    }
-    seen
-}
-
-/// Files of one session that are looked at for its row.
-const MOST_LOOKS: usize = 4;
 
 /// The rows as aligned columns. The title comes last and is cut where the terminal ends; without a terminal nothing is cut.
-fn table(rows: &[Row], width: Option<usize>, paint: Paint) -> String {
-    let ids = short_ids(rows);
+fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
     let mut cells: Vec<[String; 6]> =
         vec![["ID", "STARTED (UTC)", "PROJECT", "AGENTS", "SIZE", "TITLE"].map(str::to_owned)];
-    for (row, id) in rows.iter().zip(ids) {
+    for (row, id) in rows {
         cells.push([
-            id,
+            id.clone(),
             match (row.started, row.changed) {
                 (Some(started), _) => minute(started),
                 (None, Some(changed)) => format!("{} changed", minute(changed)),
@@ -180,7 +194,8 @@ fn table(rows: &[Row], width: Option<usize>, paint: Paint) -> String {
             };
         }
         line += &clip(&row[5], rest);
-        let line = line.trim_end();
+        let line = clip(line.trim_end(), width.unwrap_or(usize::MAX));
+        let line = line.as_str();
         text += &if number == 0 {
             paint.bold(line)
         } else {
@@ -275,6 +290,7 @@ mod tests {
         Row {
             id: id.to_owned(),
             started: None,
+            ended: None,
             changed: None,
             project: None,
             title: Some(title.to_owned()),
@@ -302,11 +318,46 @@ mod tests {
             some("aaaaaaaa-1", &"字".repeat(80)),
             some("bbbbbbbb-1", &"x".repeat(200)),
         ];
-        for line in table(&rows, Some(80), Paint::new(clap::ColorChoice::Never, true)).lines() {
-            assert!(line.width() <= 80, "{line}");
+        let rows: Vec<(Row, String)> = rows.map(|row| (row, "aaaaaaaa".to_owned())).into();
+        for width in [80, 40] {
+            let text = table(
+                &rows,
+                Some(width),
+                Paint::new(clap::ColorChoice::Never, true),
+            );
+            for line in text.lines() {
+                assert!(line.width() <= width, "{line}");
+            }
         }
         let all = table(&rows, None, Paint::new(clap::ColorChoice::Never, false));
         assert!(all.contains(&"x".repeat(200)));
+    }
+
+    #[test]
+    fn since_is_so_long_ago_or_a_day_or_a_time() {
+        let now: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
+        for (text, at) in [
+            ("7d", "2026-11-23T12:00:00Z"),
+            ("2w", "2026-11-16T12:00:00Z"),
+            ("36h", "2026-11-29T00:00:00Z"),
+            ("30m", "2026-11-30T11:30:00Z"),
+            ("2026-11-24", "2026-11-24T00:00:00Z"),
+            ("2026-11-24T15:00:00+01:00", "2026-11-24T14:00:00Z"),
+        ] {
+            assert_eq!(since_at(text, now).unwrap().to_string(), at, "{text}");
+        }
+        for wrong in [
+            "",
+            "d",
+            "-1d",
+            "7",
+            "7y",
+            "99999999999d",
+            "9223372036854775807m",
+            "yesterday",
+        ] {
+            assert!(since_at(wrong, now).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -128,7 +128,9 @@ impl Opened {
         self.warn();
         let index = self.0.index();
         // One that vanished since is no session any more.
-        index.ids().filter_map(|id| self.0.files(id)).collect()
+        let ids = index.ids();
+        ids.filter_map(|id| self.0.files_alone(&index, id))
+            .collect()
     }
 
     /// The ID of the session that a person means by it, or by a beginning of it.

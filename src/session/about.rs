@@ -54,7 +54,7 @@ impl About {
 
 /// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
 /// line of the first prompt.
-pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
+pub(super) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
     let own: HashSet<_> = mains
         .iter()
         .flat_map(|f| &f.lines)
@@ -75,7 +75,8 @@ pub(crate) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
         .or_else(|| first_prompt(mains, buffers))
 }
 
-fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
+/// The first line of the first prompt, cut where it is long.
+pub(super) fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
     const LONGEST: usize = 80;
     let prompts = mains
         .iter()

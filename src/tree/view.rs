@@ -2,9 +2,12 @@
 
 use super::content::{Bytes, Slice};
 use super::live::Live;
+use super::overview::{self, Overview, Overviews, There};
 use super::place::{
-    AGENTS, Derived, LATEST, Node, OBJECTS, Owner, Part, README, SESSIONS, SOURCE, TURNS,
+    AGENTS, BY_DATE, BY_PROJECT, Derived, LATEST, Node, OBJECTS, Owner, PROBLEMS, Part, README,
+    SESSIONS, SOURCE, TABLE, TURNS,
 };
+use super::problems::Problems;
 use super::rendering::{Contents, Renderings, Version, Whose};
 use super::state::{State, States};
 use super::target::{self, Target};
@@ -46,6 +49,7 @@ pub struct Tree {
     states: States,
     renderings: Renderings,
     live: Live,
+    overviews: Overviews,
     readme: Arc<Bytes>,
     readme_version: u64,
     made: SystemTime,
@@ -65,6 +69,7 @@ impl Tree {
             options,
             states: States::new(),
             live: Live::new(),
+            overviews: Overviews::new(),
             readme: Arc::new(Bytes::new(vec![Arc::new(readme::TEXT.into())])),
             readme_version: version.finish(),
             made: SystemTime::now(),
@@ -121,13 +126,7 @@ impl Tree {
     }
 
     fn readme_attributes(&self) -> Attributes {
-        Attributes {
-            kind: NodeKind::File,
-            size: self.readme.len(),
-            modified: self.made,
-            version: self.readme_version,
-            live: false,
-        }
+        file_attributes(self.readme.len(), self.made, self.readme_version)
     }
 }
 
@@ -137,7 +136,15 @@ impl View for Tree {
         match node(place)? {
             Node::Root | Node::Sessions => Ok(NodeKind::Directory),
             Node::Readme => Ok(NodeKind::File),
-            Node::Problems | Node::Overview(_) => Err(not_found(place)),
+            Node::Problems => there(!self.store.index().problems().is_empty(), NodeKind::File),
+            Node::Overview(path) => match self.kind_of_top(place, path)? {
+                Some(kind) => Ok(kind),
+                None => match self.overviews.look(&self.store).at(path) {
+                    Some(There::Directory(..)) => Ok(NodeKind::Directory),
+                    Some(There::Link(..)) => Ok(NodeKind::Link),
+                    None => Err(not_found(place)),
+                },
+            },
             Node::Latest => there(!self.store.index().is_empty(), NodeKind::Link),
             Node::Session(id) => there(self.store.index().contains(id), NodeKind::Directory),
             Node::Part(id, part) => self.with_state(place, id, |state| {
@@ -157,9 +164,14 @@ impl View for Tree {
         }
         let mut entries = match node(place)? {
             Node::Root => {
-                let mut entries = vec![file(README), directory(SESSIONS)];
-                if !self.store.index().is_empty() {
+                let mut entries = vec![file(README), directory(SESSIONS), file(TABLE)];
+                let index = self.store.index();
+                if !index.is_empty() {
                     entries.push(entry(LATEST, NodeKind::Link));
+                    entries.extend([directory(BY_DATE), directory(BY_PROJECT)]);
+                }
+                if !index.problems().is_empty() {
+                    entries.push(file(PROBLEMS));
                 }
                 entries
             }
@@ -186,17 +198,25 @@ impl View for Tree {
                 let entries = self.state(place, id)?.sources.list(path);
                 entries.ok_or_else(|| not_found(place))?
             }
-            Node::Readme | Node::Latest | Node::Problems | Node::Overview(_) => {
-                return Err(not_directory(place));
-            }
+            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
+                Some(There::Directory(entries, _)) => entries,
+                _ => return Err(not_found(place)),
+            },
+            Node::Readme | Node::Latest | Node::Problems => return Err(not_directory(place)),
         };
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 
     fn known(&self, place: &Place) -> Option<Attributes> {
-        let Node::Part(id, part) = Node::of(place)? else {
-            return self.attributes(place).ok();
+        let (id, part) = match Node::of(place)? {
+            Node::Part(id, part) => (id, part),
+            Node::Overview(path) => {
+                self.kind_of_top(place, path).ok()?;
+                let overview = self.overviews.glance(&self.store)?;
+                return overview_attributes(&overview, path);
+            }
+            _ => return self.attributes(place).ok(),
         };
         let state = self.state(place, id).ok()?;
         let of = state.version();
@@ -213,16 +233,19 @@ impl View for Tree {
         match node(place)? {
             Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
             Node::Readme => Ok(self.readme_attributes()),
-            Node::Problems | Node::Overview(_) => Err(not_found(place)),
+            Node::Problems => {
+                let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
+                let size = problems.bytes.len();
+                Ok(file_attributes(size, self.listed(), problems.version))
+            }
+            Node::Overview(path) => {
+                self.kind_of_top(place, path)?;
+                let overview = self.overviews.look(&self.store);
+                overview_attributes(&overview, path).ok_or_else(|| not_found(place))
+            }
             Node::Latest => {
                 let (target, modified) = self.latest(place)?;
-                Ok(Attributes {
-                    kind: NodeKind::Link,
-                    size: target.as_os_str().len() as u64,
-                    modified,
-                    version: 0,
-                    live: false,
-                })
+                Ok(link_attributes(&target, modified))
             }
             Node::Session(id) => {
                 let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
@@ -266,8 +289,13 @@ impl View for Tree {
     }
 
     fn at_hand(&self, place: &Place, version: u64) -> Option<Arc<dyn Content>> {
-        let Node::Part(id, part) = Node::of(place)? else {
-            return None;
+        let (id, part) = match Node::of(place)? {
+            Node::Part(id, part) => (id, part),
+            Node::Overview(_) => {
+                let table = self.overviews.table(version)?;
+                return Some(Arc::new(Slice::whole(table)));
+            }
+            _ => return None,
         };
         let session = &Arc::from(id);
         self.kept(place, part, Version { session, version }).ok()
@@ -279,7 +307,18 @@ impl View for Tree {
                 Ok(Arc::new(Slice::whole(self.readme.clone())))
             }
             Node::Readme => Err(stale(place)),
-            Node::Problems | Node::Overview(_) => Err(not_found(place)),
+            Node::Problems => {
+                let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
+                if problems.version != version {
+                    return Err(stale(place));
+                }
+                Ok(Arc::new(Slice::whole(problems.bytes)))
+            }
+            Node::Overview(path) if OverviewNode::of(path) == OverviewNode::Table => {
+                let table = self.overviews.table(version);
+                let table = table.ok_or_else(|| stale(place))?;
+                Ok(Arc::new(Slice::whole(table)))
+            }
             Node::Source(id, path) => {
                 let state = self.state(place, id)?;
                 let Some(file) = state.sources.file(&state.files.fragments, path) else {
@@ -299,7 +338,7 @@ impl View for Tree {
                 let target = Target::of(part, || self.renderings.contents(&state))?;
                 self.content(place, target, Of::Now(&state))
             }
-            Node::Root | Node::Sessions | Node::Session(_) | Node::Latest => {
+            Node::Root | Node::Sessions | Node::Session(_) | Node::Latest | Node::Overview(_) => {
                 self.kind(place)?;
                 Err(not_directory(place))
             }
@@ -309,12 +348,26 @@ impl View for Tree {
     fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
         match node(place)? {
             Node::Latest => Ok(self.latest(place)?.0),
+            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
+                Some(There::Link(session, _)) => Ok(overview::target(session)),
+                _ => Err(not_found(place)),
+            },
             _ => Err(not_found(place)),
         }
     }
 }
 
 impl Tree {
+    /// What `sessions.tsv`, `by-date` or `by-project` is, which takes no look at the sessions; none for what is below.
+    fn kind_of_top(&self, place: &Place, path: &Path) -> Result<Option<NodeKind>, TreeError> {
+        match OverviewNode::of(path) {
+            OverviewNode::Table => Ok(Some(NodeKind::File)),
+            OverviewNode::Top if self.store.index().is_empty() => Err(not_found(place)),
+            OverviewNode::Top => Ok(Some(NodeKind::Directory)),
+            OverviewNode::Below => Ok(None),
+        }
+    }
+
     fn stored_attributes(
         &self,
         place: &Place,
@@ -376,6 +429,60 @@ impl Tree {
                 Ok(Arc::new(Slice::whole(bytes)))
             }
         }
+    }
+}
+
+/// Which of the nodes that show all sessions, as far as the path tells.
+#[derive(PartialEq, Eq)]
+enum OverviewNode {
+    /// `sessions.tsv`.
+    Table,
+    /// `by-date` or `by-project`.
+    Top,
+    /// What is below these.
+    Below,
+}
+
+impl OverviewNode {
+    fn of(path: &Path) -> Self {
+        match path.components().count() {
+            1 if path == Path::new(TABLE) => Self::Table,
+            1 => Self::Top,
+            _ => Self::Below,
+        }
+    }
+}
+
+fn overview_attributes(overview: &Overview, path: &Path) -> Option<Attributes> {
+    let or_epoch = |at: Option<SystemTime>| at.unwrap_or(SystemTime::UNIX_EPOCH);
+    if OverviewNode::of(path) == OverviewNode::Table {
+        let modified = or_epoch(overview.modified);
+        let size = overview.table.len();
+        return Some(file_attributes(size, modified, overview.version));
+    }
+    Some(match overview.at(path)? {
+        There::Directory(_, newest) => target::directory(or_epoch(newest)),
+        There::Link(session, at) => link_attributes(&overview::target(session), at),
+    })
+}
+
+fn file_attributes(size: u64, modified: SystemTime, version: u64) -> Attributes {
+    Attributes {
+        kind: NodeKind::File,
+        size,
+        modified,
+        version,
+        live: false,
+    }
+}
+
+fn link_attributes(target: &Path, modified: SystemTime) -> Attributes {
+    Attributes {
+        kind: NodeKind::Link,
+        size: target.as_os_str().len() as u64,
+        modified,
+        version: 0,
+        live: false,
     }
 }
 

@@ -1,21 +1,30 @@
 //! A bounded look at a transcript: enough for a row of a table, whatever its size.
 
-use crate::session::{last_part, title};
+use super::about::{first_prompt, title};
 use crate::store::{self, SourceFile, StoreError};
+use crate::transcript::line::FileLines;
 use crate::transcript::{Buffers, claude_code};
 use jiff::Timestamp;
+use std::fs::File;
 use std::sync::Arc;
 
 /// How many bytes of a file are looked at, at each end. Most first prompts fit, and titles are repeated at the end.
 const LOOK: usize = 64 << 10;
+
+/// How many bytes are looked at for the first prompt and the first time where a file begins with very long lines.
+const LONGEST_LOOK: usize = 1 << 20;
 
 /// What a bounded look at a transcript says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Glance {
     /// The first stamped line's time.
     pub(super) started: Option<Timestamp>,
-    /// The last part of the first working directory.
-    pub(super) project: Option<String>,
+    /// The latest time stamped on a line near the end.
+    pub(super) ended: Option<Timestamp>,
+    /// The first working directory.
+    pub(super) directory: Option<String>,
+    /// The first line of the first prompt.
+    pub(super) prompt: Option<String>,
     /// The best title seen.
     pub(super) title: Option<String>,
     /// Whether the whole file was seen: else there may be a better title.
@@ -24,50 +33,61 @@ pub(super) struct Glance {
 
 /// Looks at the two ends of this file.
 pub(super) fn glance(source: &SourceFile) -> Result<Glance, StoreError> {
-    let (head, tail) = ends(source)?;
-    let whole = tail.is_empty() && head.len() < LOOK;
-    let first = claude_code::read(&head, 0, 0);
-    let last = claude_code::read(&tail, 1, 0);
-    let buffers = Buffers::new(vec![Arc::new(head), Arc::new(tail)]);
-    let directory = first
-        .working_directories
-        .first()
-        .map(|text| buffers.raw(*text).to_text());
-    Ok(Glance {
-        started: first.lines.iter().find_map(|line| line.at.at()),
-        project: directory.as_deref().and_then(last_part).map(str::to_owned),
-        title: title(&[&first, &last], &buffers),
-        whole,
-    })
+    let file = store::open(&source.path)?;
+    let failed = |error| StoreError::Io {
+        path: source.path.clone(),
+        doing: "read",
+        source: error,
+    };
+    let mut look = LOOK;
+    loop {
+        let (head, tail) = ends(&file, source.fingerprint.size, look).map_err(failed)?;
+        let whole = tail.is_none();
+        let first = claude_code::read(&head, 0, 0);
+        let last = tail.as_deref().map(|tail| claude_code::read(tail, 1, 0));
+        let buffers = Buffers::new(vec![Arc::new(head), Arc::new(tail.unwrap_or_default())]);
+        let started = first.lines.iter().find_map(|line| line.at.at());
+        let prompt = first_prompt(&[&first], &buffers);
+        if !whole && look < LONGEST_LOOK && (started.is_none() || prompt.is_none()) {
+            look *= 4;
+            continue;
+        }
+        let files: Vec<&FileLines> = std::iter::once(&first).chain(&last).collect();
+        let stamps = files.iter().flat_map(|file| &file.lines);
+        let directory = first.working_directories.first();
+        return Ok(Glance {
+            started,
+            ended: stamps.filter_map(|line| line.at.at()).max(),
+            directory: directory.map(|text| buffers.raw(*text).to_text()),
+            prompt,
+            title: title(&files, &buffers),
+            whole,
+        });
+    }
 }
 
-/// The whole lines at the beginning of a file and those at its end, nothing twice.
-fn ends(source: &SourceFile) -> Result<(Vec<u8>, Vec<u8>), StoreError> {
-    let file = store::open(&source.path)?;
-    let read = |offset| {
-        let mut bytes = vec![0; LOOK];
-        let filled = store::read_at(&file, &mut bytes, offset).map_err(|error| StoreError::Io {
-            path: source.path.clone(),
-            doing: "read",
-            source: error,
-        })?;
+/// The whole lines at the beginning of a file and those at its end, nothing twice; no end where the beginning is all.
+fn ends(file: &File, size: u64, look: usize) -> std::io::Result<(Vec<u8>, Option<Vec<u8>>)> {
+    let read = |offset, length| {
+        let mut bytes = vec![0; length];
+        let filled = store::read_at(file, &mut bytes, offset)?;
         bytes.truncate(filled);
-        Ok(bytes)
+        Ok::<_, std::io::Error>(bytes)
     };
-    let mut head = read(0)?;
-    if head.len() < LOOK {
-        return Ok((head, Vec::new()));
+    let mut head = read(0, look.min(usize::try_from(size).unwrap_or(look)))?;
+    if head.len() < look {
+        return Ok((head, None));
     }
     head.truncate(memchr::memrchr(b'\n', &head).map_or(0, |at| at + 1));
-    let offset = source.fingerprint.size.saturating_sub(LOOK as u64);
+    let offset = size.saturating_sub(LOOK as u64);
     let offset = offset.max(head.len() as u64);
-    let mut tail = read(offset)?;
+    let mut tail = read(offset, (size - offset.min(size)) as usize)?;
     // The first line is cut, unless it begins where the head ended.
     if offset > head.len() as u64 {
         let cut = memchr::memchr(b'\n', &tail).map_or(tail.len(), |at| at + 1);
         tail.drain(..cut);
     }
-    Ok((head, tail))
+    Ok((head, Some(tail)))
 }
 
 #[cfg(test)]
@@ -101,7 +121,8 @@ mod tests {
         );
         let title = r#"{"type":"ai-title","aiTitle":"The end"}"#;
         let found = look(&format!("{PROMPT}\n{filler}{filler}{title}\n"));
-        assert_eq!(found.project.as_deref(), Some("b"));
+        assert_eq!(found.directory.as_deref(), Some(r"C:\a\b"));
+        assert_eq!(found.prompt.as_deref(), Some("Fix it."));
         assert_eq!(found.started.unwrap().to_string(), "2026-11-24T10:00:00Z");
         assert_eq!(found.title.as_deref(), Some("The end"));
         assert!(!found.whole);
@@ -117,6 +138,20 @@ mod tests {
         assert_eq!(title(&[PROMPT, own, ai]).as_deref(), Some("Mine"));
         assert_eq!(title(&[PROMPT, foreign]).as_deref(), Some("Fix it."));
         assert_eq!(title(&[here, PROMPT]).as_deref(), Some("This"));
+    }
+
+    #[test]
+    fn a_prompt_behind_very_long_lines_is_found_and_a_cut_last_line_is_none() {
+        let long = format!(r#"{{"type":"mode","mode":"{}"}}"#, "x".repeat(3 * LOOK));
+        let last = r#"{"type":"assistant","timestamp":"2026-11-24T12:00:00.000Z"}"#;
+        let found = look(&format!(
+            "{long}\n{PROMPT}\n{last}\n{{\"type\":\"custom-title\",\"cust"
+        ));
+        assert_eq!(found.prompt.as_deref(), Some("Fix it."));
+        assert_eq!(found.ended.unwrap().to_string(), "2026-11-24T12:00:00Z");
+        assert_eq!(found.title.as_deref(), Some("Fix it."));
+        let endless = format!("{long}{}\n{PROMPT}\n", "x".repeat(LONGEST_LOOK));
+        assert_eq!(look(&endless).started, None);
     }
 
     #[test]

@@ -1,0 +1,143 @@
+//! A session in one row of a table: what its files' names and a bounded look at its main thread tell, whatever its size.
+
+use super::glance::{Glance, glance};
+use super::last_part;
+use crate::store::{FileRole, Fragment, SessionFiles, SourceFile};
+use crate::transcript::display;
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+/// What is known of a session without reading it whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// First time that the main thread's beginning shows; without a main thread, an agent's.
+    pub started: Option<Timestamp>,
+    /// Latest time that the main thread's end shows.
+    pub ended: Option<Timestamp>,
+    /// When one of its files was last written.
+    pub changed: Option<SystemTime>,
+    /// When its main file was last written, else the newest of its files.
+    pub modified: Option<SystemTime>,
+    /// The last part of the first working directory.
+    pub project: Option<String>,
+    /// The best title seen.
+    pub title: Option<String>,
+    /// Whether there may be a better title between the two ends that were looked at.
+    pub title_is_bounded: bool,
+    /// The first line of the first prompt.
+    pub prompt: Option<String>,
+    /// Distinct sub-agents' IDs.
+    pub agents: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Number of files.
+    pub sources: u64,
+    /// Where it was worked on: one a project folder.
+    pub places: Vec<WorkPlace>,
+}
+
+/// Where a session was worked on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkPlace {
+    /// The working directory, as the lines of a fragment give it.
+    Directory(String),
+    /// The project folder's name, where no line gives a directory.
+    Folder(String),
+}
+
+/// Files of one session that are looked at, beside its main files, until one tells a time.
+const MOST_LOOKS: usize = 4;
+
+/// Looks at a session. What cannot be read is said in the log and left out.
+pub fn summarize(session: &SessionFiles) -> Summary {
+    let files = || {
+        let fragments = session.fragments.iter();
+        fragments.flat_map(|fragment| &fragment.files)
+    };
+    let mut summary = Summary::default();
+    let mut agents = BTreeSet::new();
+    let mut mains: Vec<Option<Glance>> = Vec::new();
+    for fragment in &session.fragments {
+        let main = main_of(fragment);
+        summary.modified = summary.modified.max(main.map(|m| m.fingerprint.modified()));
+        mains.push(main.and_then(looked));
+    }
+    for file in files() {
+        if let FileRole::Agent(id) = &file.role {
+            agents.insert(id);
+        }
+        summary.bytes += file.fingerprint.size;
+        summary.sources += 1;
+        summary.changed = summary.changed.max(Some(file.fingerprint.modified()));
+    }
+    summary.modified = summary.modified.or(summary.changed);
+    summary.agents = agents.len() as u64;
+    // What began first speaks for the session.
+    let mut seen: Vec<&Glance> = mains.iter().flatten().collect();
+    seen.sort_by_key(|seen| (seen.started.is_none(), seen.started));
+    for seen in seen {
+        summary.started = summary.started.or(seen.started);
+        summary.ended = summary.ended.max(seen.ended);
+        if summary.title.is_none() {
+            summary.title.clone_from(&seen.title);
+            summary.title_is_bounded = !seen.whole;
+        }
+        summary.prompt = summary.prompt.or_else(|| seen.prompt.clone());
+    }
+    let mut directories: Vec<Option<String>> = mains
+        .into_iter()
+        .map(|seen| seen.and_then(|seen| seen.directory))
+        .collect();
+    if summary.started.is_none() {
+        // An agent has no title of the session, but it tells when and where.
+        let agents = session
+            .fragments
+            .iter()
+            .enumerate()
+            .flat_map(|(i, fragment)| {
+                let agents = fragment.files.iter();
+                agents
+                    .filter(|file| matches!(file.role, FileRole::Agent(_)))
+                    .map(move |file| (i, file))
+            });
+        for (i, file) in agents.take(MOST_LOOKS) {
+            let Some(seen) = looked(file) else { continue };
+            directories[i] = directories[i].take().or(seen.directory);
+            summary.started = seen.started;
+            summary.ended = summary.ended.max(seen.ended);
+            if summary.started.is_some() {
+                break;
+            }
+        }
+    }
+    let first = directories.iter().flatten().next();
+    summary.project = first.and_then(|d| last_part(d)).map(str::to_owned);
+    summary.places = session
+        .fragments
+        .iter()
+        .zip(directories)
+        .map(|(fragment, directory)| match directory {
+            Some(directory) => WorkPlace::Directory(directory),
+            None => WorkPlace::Folder(fragment.folder.clone()),
+        })
+        .collect();
+    summary.places.sort();
+    summary.places.dedup();
+    summary
+}
+
+fn main_of(fragment: &Fragment) -> Option<&SourceFile> {
+    let mut files = fragment.files.iter();
+    files.find(|file| file.role == FileRole::Main)
+}
+
+fn looked(file: &SourceFile) -> Option<Glance> {
+    match glance(file) {
+        Ok(seen) => Some(seen),
+        Err(error) => {
+            tracing::warn!("{}", display::line(&error.to_string()));
+            None
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! What shows all sessions at once: `sessions.tsv`, `by-date` and `by-project`.
+//!
+//! It is made of bounded looks at the ends of the main files, each done once a state of the session's files; nothing is parsed
+//! whole or rendered for it. One value holds everything as of one time. `spec/mount-tree.md` is the source of the names.
+
+use super::content::Bytes;
+use super::table;
+use super::{Entry, NodeKind, version};
+use crate::session::last_part;
+use crate::session::summary::{Summary, WorkPlace, summarize};
+use crate::store::{Index, SessionFiles, Store, safe_name, safe_name_within};
+use jiff::Timestamp;
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Characters that the part of an ID in a name has at least.
+const SHORTEST_ID: usize = 8;
+
+/// Words of a prompt in a name, and their length together.
+const WORDS: usize = 5;
+const LONGEST_SLUG: usize = 60;
+
+/// Versions of the table that are kept for who asked for its attributes a moment ago.
+const VERSIONS: usize = 4;
+
+/// Sessions that are looked at again for whoever asks; more only for who cannot do without.
+const FEW: usize = 64;
+
+/// All sessions as of one time.
+#[derive(Debug)]
+pub(super) struct Overview {
+    /// `sessions.tsv`.
+    pub(super) table: Arc<Bytes>,
+    /// Of its content.
+    pub(super) version: u64,
+    /// When the newest session was written.
+    pub(super) modified: Option<SystemTime>,
+    by_date: Directories,
+    by_project: Directories,
+}
+
+/// Directories of links by name.
+type Directories = BTreeMap<String, BTreeMap<String, Link>>;
+
+/// A link to a session.
+#[derive(Clone, Debug)]
+struct Link {
+    session: Arc<str>,
+    modified: SystemTime,
+}
+
+/// What is at a place below `by-date` or `by-project`.
+pub(super) enum There<'a> {
+    /// A directory, and when the newest of what it holds was written.
+    Directory(Vec<Entry>, Option<SystemTime>),
+    /// A link: the session that it leads to, and when that was written.
+    Link(&'a str, SystemTime),
+}
+
+impl Overview {
+    /// What is at this path from the root of the tree, which begins with `by-date` or `by-project`.
+    pub(super) fn at(&self, path: &Path) -> Option<There<'_>> {
+        let mut parts = path.iter().map(|part| part.to_str());
+        let directories = match parts.next()?? {
+            super::place::BY_DATE => &self.by_date,
+            super::place::BY_PROJECT => &self.by_project,
+            _ => return None,
+        };
+        let entries = |names: &mut dyn Iterator<Item = &String>, kind| {
+            let name = |name: &String| name.into();
+            names
+                .map(|n| Entry {
+                    name: name(n),
+                    kind,
+                })
+                .collect()
+        };
+        let Some(directory) = parts.next() else {
+            let entries = entries(&mut directories.keys(), NodeKind::Directory);
+            return Some(There::Directory(entries, self.modified));
+        };
+        let links = directories.get(directory?)?;
+        let Some(link) = parts.next() else {
+            let newest = links.values().map(|link| link.modified).max();
+            return Some(There::Directory(
+                entries(&mut links.keys(), NodeKind::Link),
+                newest,
+            ));
+        };
+        if parts.next().is_some() {
+            return None;
+        }
+        let link = links.get(link?)?;
+        Some(There::Link(&link.session, link.modified))
+    }
+}
+
+/// The latest overview, and what is remembered from one to the next.
+pub(super) struct Overviews(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    last: Option<(Instant, Duration, Arc<Overview>)>,
+    /// What was seen of each session, by ID.
+    sessions: HashMap<Arc<str>, Known>,
+    /// Earlier versions of the table, the latest first.
+    earlier: VecDeque<Arc<Overview>>,
+}
+
+/// One session as it was seen last.
+#[derive(Clone, Debug)]
+struct Known {
+    /// Of the states of all its files.
+    state: u64,
+    summary: Arc<Summary>,
+    /// The beginning of its ID in names, unique when it was first seen.
+    id: Arc<str>,
+    /// The words of its first prompt in names.
+    slug: Option<Arc<str>>,
+}
+
+impl Overviews {
+    pub(super) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// The overview as of now. Those who ask while a look is made wait for it, and nobody else does. Asked again only so
+    /// often that looking takes a fifth of the time at most.
+    pub(super) fn look(&self, store: &Store) -> Arc<Overview> {
+        let mut seen = self.seen();
+        if let Some(fresh) = seen.fresh(store) {
+            return fresh;
+        }
+        let start = Instant::now();
+        let index = store.index();
+        let sessions = seen.meet(store, &index);
+        let overview = Arc::new(make(&sessions));
+        seen.sessions = sessions;
+        // The same content keeps its value, so that who holds it shares it.
+        let before = seen.last.take().map(|(_, _, before)| before);
+        if let Some(before) = before.filter(|before| before.version != overview.version) {
+            seen.earlier.push_front(before);
+            seen.earlier.truncate(VERSIONS);
+        }
+        seen.last = Some((Instant::now(), start.elapsed(), overview.clone()));
+        overview
+    }
+
+    /// The overview if it is at hand or quickly made.
+    pub(super) fn glance(&self, store: &Store) -> Option<Arc<Overview>> {
+        let quick = {
+            let seen = self.seen();
+            if let Some(fresh) = seen.fresh(store) {
+                return Some(fresh);
+            }
+            seen.last.is_some() && seen.sessions.len() <= FEW
+        };
+        quick.then(|| self.look(store))
+    }
+
+    /// The table in this version, if it is kept.
+    pub(super) fn table(&self, version: u64) -> Option<Arc<Bytes>> {
+        let seen = self.seen();
+        let last = seen.last.iter().map(|(_, _, last)| last);
+        let mut all = last.chain(&seen.earlier);
+        let of = all.find(|overview| overview.version == version)?;
+        Some(of.table.clone())
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn fresh(&self, store: &Store) -> Option<Arc<Overview>> {
+        let (at, took, overview) = self.last.as_ref()?;
+        let recheck = store.recheck();
+        let fresh = !recheck.is_zero() && at.elapsed() < recheck.max(*took * 4);
+        fresh.then(|| overview.clone())
+    }
+
+    /// Looks at all sessions of the index, side by side.
+    fn meet(&self, store: &Store, index: &Index) -> HashMap<Arc<str>, Known> {
+        let ids: Vec<&str> = index.ids().collect();
+        let looked = ids.par_iter().enumerate().filter_map(|(i, id)| {
+            let files = store.files_alone(index, id)?;
+            let state = state(&files);
+            let known = self.sessions.get_key_value(*id);
+            if let Some((id, known)) = known
+                && known.state == state
+            {
+                return Some((id.clone(), known.clone()));
+            }
+            let summary = Arc::new(summarize(&files));
+            let slug = match known {
+                // A name stays as long as the session begins as it did, also where the prompt came after it.
+                Some((_, known))
+                    if known.summary.started == summary.started && summary.started.is_some() =>
+                {
+                    known.slug.clone()
+                }
+                _ => summary.prompt.as_deref().and_then(slug).map(Arc::from),
+            };
+            let short = match known {
+                Some((_, known)) => known.id.clone(),
+                None => short(&ids, i).into(),
+            };
+            let known = Known {
+                state,
+                summary,
+                id: short,
+                slug,
+            };
+            Some((Arc::from(*id), known))
+        });
+        looked.collect()
+    }
+}
+
+/// The states of all files of a session as one number.
+fn state(files: &SessionFiles) -> u64 {
+    version::of_session(files, None)
+}
+
+/// The shortest beginning of one of these sorted IDs that no other one has, of eight characters at least.
+fn short<'a>(ids: &[&'a str], at: usize) -> &'a str {
+    let id = ids[at];
+    let shared = |other: &&str| {
+        let same = id.chars().zip(other.chars()).take_while(|(a, b)| a == b);
+        same.count()
+    };
+    let before = at.checked_sub(1).and_then(|i| ids.get(i)).map_or(0, shared);
+    let after = ids.get(at + 1).map_or(0, shared);
+    let length = (before.max(after) + 1).max(SHORTEST_ID);
+    let end = id.char_indices().nth(length);
+    &id[..end.map_or(id.len(), |(end, _)| end)]
+}
+
+/// Up to five words of a prompt: ASCII letters and digits, lower case, with hyphens between them.
+fn slug(prompt: &str) -> Option<String> {
+    let words = prompt.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '\u{2019}');
+    let words = words.map(|word| {
+        let plain = word.chars().filter(char::is_ascii_alphanumeric);
+        plain.map(|c| c.to_ascii_lowercase()).collect::<String>()
+    });
+    let words: Vec<String> = words.filter(|word| !word.is_empty()).take(WORDS).collect();
+    let mut slug = words.join("-");
+    slug.truncate(LONGEST_SLUG);
+    (!slug.is_empty()).then_some(slug)
+}
+
+fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
+    let mut newest_first: Vec<(&Arc<str>, &Known)> = sessions.iter().collect();
+    newest_first.sort_unstable_by_key(|(id, known)| (std::cmp::Reverse(when(&known.summary)), *id));
+    let mut text = table::Table::new(&[
+        "id", "started", "ended", "project", "title", "agents", "bytes", "sources",
+    ]);
+    let (mut by_date, mut by_project) = (Directories::new(), Directories::new());
+    for (id, known) in &newest_first {
+        let summary = &*known.summary;
+        row(&mut text, id, summary);
+        let link = Link {
+            session: (*id).clone(),
+            modified: summary.modified.unwrap_or(SystemTime::UNIX_EPOCH),
+        };
+        let slug = known.slug.as_deref().into_iter();
+        let rest: Vec<&str> = slug.chain([&*known.id]).collect();
+        let rest = rest.join("-");
+        let (day, name, dated) = match summary.started {
+            Some(at) => {
+                let (day, time) = (at.strftime("%Y-%m-%d"), at.strftime("%H.%M"));
+                (
+                    safe_name(day.to_string().as_bytes()),
+                    format!("{time}-{rest}"),
+                    format!("{day}-{time}-{rest}"),
+                )
+            }
+            None => (
+                UNDATED.to_owned(),
+                rest.clone(),
+                format!("{UNDATED}-{rest}"),
+            ),
+        };
+        put(by_date.entry(day).or_default(), &name, link.clone());
+        for place in &summary.places {
+            put(
+                by_project.entry(project(place)).or_default(),
+                &dated,
+                link.clone(),
+            );
+        }
+    }
+    let bytes = text.into_bytes();
+    Overview {
+        version: version::of_bytes("sessions", &bytes),
+        table: Arc::new(Bytes::new(vec![Arc::new(bytes)])),
+        modified: newest_first
+            .iter()
+            .filter_map(|(_, known)| known.summary.modified)
+            .max(),
+        by_date,
+        by_project,
+    }
+}
+
+const UNDATED: &str = "undated";
+
+/// When a session was, for the order of the table.
+fn when(summary: &Summary) -> Option<Timestamp> {
+    summary.started.or_else(|| summary.changed?.try_into().ok())
+}
+
+fn row(table: &mut table::Table, id: &str, summary: &Summary) {
+    let time = |at: Option<Timestamp>| at.map(|at| format!("{at:.3}")).unwrap_or_default();
+    let title = summary.title.as_deref().unwrap_or_default();
+    let mark = if summary.title_is_bounded && !title.is_empty() {
+        "~"
+    } else {
+        ""
+    };
+    table.row([
+        id,
+        &time(summary.started),
+        &time(summary.ended),
+        summary.project.as_deref().unwrap_or_default(),
+        &format!("{mark}{title}"),
+        &summary.agents.to_string(),
+        &summary.bytes.to_string(),
+        &summary.sources.to_string(),
+    ]);
+}
+
+/// A project's name below `by-project`: the last part of its path, and four digits of the whole path's digest.
+fn project(place: &WorkPlace) -> String {
+    let (path, last) = match place {
+        WorkPlace::Directory(path) => (path, last_part(path).unwrap_or("root")),
+        WorkPlace::Folder(name) => (name, name.as_str()),
+    };
+    let digest = Sha256::digest(path.as_bytes());
+    format!(
+        "{}~{:02x}{:02x}",
+        safe_name_within(last.as_bytes(), 250),
+        digest[0],
+        digest[1]
+    )
+}
+
+/// Puts a link under its name, or under the first free `~2`, `~3`.
+fn put(links: &mut BTreeMap<String, Link>, name: &str, link: Link) {
+    let name = safe_name_within(name.as_bytes(), 240);
+    let mut free = name.clone();
+    for ordinal in 2_u64.. {
+        if !links.contains_key(&free) {
+            break;
+        }
+        free = format!("{name}~{ordinal}");
+    }
+    links.insert(free, link);
+}
+
+/// Where a link to a session below `by-date` or `by-project` leads.
+pub(super) fn target(session: &str) -> PathBuf {
+    Path::new("../..")
+        .join(super::place::SESSIONS)
+        .join(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slug_is_five_plain_words() {
+        let slug = |text| slug(text).unwrap_or_default();
+        assert_eq!(slug("Fix the parser"), "fix-the-parser");
+        assert_eq!(
+            slug("  Don\u{2019}t panic: it's src/parser.rs, line 7!"),
+            "dont-panic-its-src-parser"
+        );
+        assert_eq!(slug("caf\u{e9} \u{4e2d}\u{6587} x"), "caf-x");
+        assert_eq!(slug("\u{4e2d}\u{6587}"), "");
+        assert_eq!(slug(&"long".repeat(100)).len(), LONGEST_SLUG);
+    }
+
+    #[test]
+    fn a_short_id_is_unique_among_all_and_never_shorter_than_eight() {
+        let ids = [
+            "aaaaaaaa-1",
+            "aaaaaaaa-2",
+            "aaaaaaaa-2~2",
+            "b",
+            "ccccccccccc",
+        ];
+        let short: Vec<&str> = (0..ids.len()).map(|i| short(&ids, i)).collect();
+        assert_eq!(
+            short,
+            ["aaaaaaaa-1", "aaaaaaaa-2", "aaaaaaaa-2~", "b", "cccccccc"]
+        );
+    }
+
+    #[test]
+    fn a_project_is_named_by_its_whole_path() {
+        let directory = |path: &str| project(&WorkPlace::Directory(path.to_owned()));
+        let digest = Sha256::digest("/home/user/tally");
+        assert_eq!(
+            directory("/home/user/tally"),
+            format!("tally~{:02x}{:02x}", digest[0], digest[1])
+        );
+        assert_ne!(directory("/a/tally"), directory("/b/tally"));
+        assert!(directory(r"C:\work\x").starts_with("x~"));
+        assert!(directory("/").starts_with("root~"));
+        assert!(directory("/a/-odd\n").starts_with("%2Dodd%0A~"));
+        assert!(directory(&"x".repeat(400)).len() <= 255);
+    }
+}
