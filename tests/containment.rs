@@ -66,6 +66,15 @@ const PATHS: &[&str] = &[
     "a:/marker-root/secret-home/last",
     "C:\\marker-root\\secret-home\\last",
     "\\\\marker-root\\secret-home\\last",
+    "**/marker-root/secret-home/last**",
+    "[a](b)/marker-root/secret-home/last",
+    "a_/marker-root/secret-home/last",
+    "\u{e9}/marker-root/secret-home/last",
+    ".../marker-root/secret-home/last",
+    "\u{2026}/marker-root/secret-home/last",
+    "/marker-root/secret-home ann's/last",
+    "in /a b/marker-root's \"secret-home\"/last",
+    "C:Users\\secret-home\\last",
 ];
 
 proptest! {
@@ -245,6 +254,12 @@ fn no_place_of_this_machine_is_named() {
             .to_string()
             + "\n",
         json!({"type": cwd, "sessionId": id}).to_string() + "\n",
+        line("s0", json!({"type": "system", "subtype": cwd})),
+        line(
+            "s2",
+            json!({"type": "attachment", "attachment": {"type": cwd}}),
+        ),
+        line("s3", json!({"type": "progress", "data": {"type": cwd}})),
         line(
             "s1",
             json!({"type": "system", "subtype": "compact_boundary", "compactMetadata": {"trigger": cwd, "preTokens": 5}}),
@@ -261,8 +276,13 @@ fn no_place_of_this_machine_is_named() {
         json!({"agentType": cwd, "description": cwd, "toolUseId": cwd, "worktreePath": cwd});
     std::fs::write(agents.join("agent-a1.meta.json"), sidecar.to_string()).unwrap();
     std::fs::write(agents.join("notes.jsonl"), cwd).unwrap();
+    let cut = "0f0e0d0c-0000-4000-8000-000000000004";
+    let long = format!("go to {cwd}/{}", "x".repeat(80));
+    let prompt = json!({"type": "user", "uuid": "u1", "sessionId": cut, "message": {"role": "user", "content": long}});
+    std::fs::write(project.join(format!("{cut}.jsonl")), format!("{prompt}\n")).unwrap();
 
-    let session = &sessions(folder.path())[0];
+    let sessions = sessions(folder.path());
+    let session = &sessions[0];
     assert_eq!(session.threads.len(), 2);
     let root = folder.path().to_str().unwrap();
     let check = |words: &str| {
@@ -285,6 +305,12 @@ fn no_place_of_this_machine_is_named() {
             check(&String::from_utf8(telemetry::agent(session, thread, &document.shown)).unwrap());
         }
     }
+    // The first prompt is the title, and is cut: in the middle of a path that would make an earlier part the last one.
+    let title = format!("go to …/{}…", "x".repeat(72));
+    assert_eq!(sessions[1].title, Some(title));
+    let document = artefact::whole(&sessions[1], Style::Full);
+    check(&outside(&parse(&text(&document), Options::ENABLE_TABLES)));
+    check(&String::from_utf8(telemetry::whole(&sessions[1], &document.shown)).unwrap());
 }
 
 /// What a person sees of a small session, whole.

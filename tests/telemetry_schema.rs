@@ -343,6 +343,8 @@ fn the_schema_describes_and_requires_every_key() {
         }
         assert_eq!(form["additionalProperties"], false, "{name}");
     }
+    let title = schema["properties"]["title"]["description"].as_str();
+    assert!(title.unwrap().contains("first prompt"), "its last resort");
     assert!(
         schema["description"]
             .as_str()

@@ -204,18 +204,11 @@ fn sources(args: &Args, findings: &mut Vec<Finding>) {
 }
 
 fn log() -> Finding {
-    match daemon::log_path(Path::new("NAME")) {
-        Some(path) => {
-            let says = format!(
-                "a mount in the background on a directory NAME logs to {}",
-                path.display()
-            );
-            Finding::new("log", State::Ok, says)
-        }
-        None => {
-            let says =
-                "a mount in the background has no log: neither XDG_STATE_HOME nor HOME is set";
-            Finding::new("log", State::Note, says)
-        }
-    }
+    let Some(path) = daemon::log_path(Path::new("NAME")) else {
+        let says = "a mount in the background has no log: neither XDG_STATE_HOME nor HOME is set";
+        return Finding::new("log", State::Note, says);
+    };
+    let shown = path.display();
+    let says = format!("a mount in the background on a directory NAME logs to {shown}");
+    Finding::new("log", State::Ok, says)
 }

@@ -1,7 +1,7 @@
 //! What a command hands over: text on standard output, files that are whole or not there.
 
 use super::Failure;
-use crate::transcript::display;
+pub(super) use crate::transcript::display::shell::word as shell_word;
 use crate::tree::export::{is_full, new_file_in};
 use clap::ColorChoice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -58,17 +58,6 @@ fn try_write_file(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
     }
     file.persist(path)?;
     Ok(())
-}
-
-/// A path as one word of a shell command that a person may copy.
-pub(super) fn shell_word(path: &Path) -> String {
-    let text = display::line(&path.to_string_lossy());
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+~".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }
 
 /// Does `work` with SIGINT, SIGTERM and SIGHUP held back; one that came meanwhile ends the program afterwards, as it would have at once.
@@ -194,13 +183,6 @@ mod tests {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_word_that_a_shell_would_split_is_quoted() {
-        assert_eq!(shell_word(Path::new("./a-b/c_1")), "./a-b/c_1");
-        assert_eq!(shell_word(Path::new("my mount")), "'my mount'");
-        assert_eq!(shell_word(Path::new("it's")), r"'it'\''s'");
     }
 
     #[test]

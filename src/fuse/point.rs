@@ -6,6 +6,7 @@
 use super::busy::{self, User};
 use super::helper::{self, Refusal};
 use super::mountinfo::{self, Mounted};
+use crate::transcript::display::shell;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use std::fs;
@@ -81,12 +82,15 @@ impl PointError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Missing(point) => Some(format!("make it first: mkdir {}", point.display())),
+            Self::Missing(point) => Some(format!("make it first: mkdir {}", shell::word(point))),
             Self::NotDirectory(_) | Self::NotEmpty(_) => Some("give an empty directory".to_owned()),
-            Self::Mounted { point, .. } => Some(format!(
-                "choose another, or unmount it: sessionfs unmount {}",
-                point.display()
-            )),
+            Self::Mounted { point, file_system } if file_system == mountinfo::FILE_SYSTEM => {
+                Some(format!(
+                    "choose another, or unmount it: sessionfs unmount {}",
+                    shell::word(point)
+                ))
+            }
+            Self::Mounted { .. } => Some("give an empty directory in it, or elsewhere".to_owned()),
             Self::IsSource(_) | Self::InSource { .. } | Self::AroundSource { .. } => {
                 Some("give an empty directory outside of every source".to_owned())
             }
@@ -135,9 +139,9 @@ impl UnmountError {
         match self {
             Self::Busy { point, .. } => Some(format!(
                 "end them and try again; to unmount all the same: fusermount3 -u -z {}",
-                point.display()
+                shell::word(point)
             )),
-            Self::NotOurs { point, .. } => Some(format!("try: umount {}", point.display())),
+            Self::NotOurs { point, .. } => Some(format!("try: umount {}", shell::word(point))),
             Self::NotMounted(_) | Self::Refused { .. } => None,
         }
     }

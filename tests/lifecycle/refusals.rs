@@ -44,8 +44,20 @@ fn a_mount_point_that_cannot_be_used_is_refused(world: &World) {
         "is not empty",
     );
     assert_eq!(world.mounts(), 1);
+    let refused = world.refused(1, &["sessionfs", "mount", &store, &world.mnt()]);
+    assert!(
+        refused.contains("unmount it: sessionfs unmount "),
+        "{refused}"
+    );
     server.signal("TERM");
     assert_eq!(server.end(), Some(0));
+    // What is not ours is not to be unmounted with this program, and the root never.
+    refuse(1, &[&store, "/"], "file system is mounted there already");
+    let refused = world.refused(1, &["sessionfs", "mount", &store, "/"]);
+    assert!(
+        refused.ends_with("hint: give an empty directory in it, or elsewhere\n"),
+        "{refused}"
+    );
 }
 
 fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
