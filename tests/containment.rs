@@ -7,6 +7,8 @@
 mod any_session;
 #[path = "support/checks.rs"]
 mod checks;
+#[path = "common/corpus.rs"]
+mod corpus;
 #[path = "support/markdown.rs"]
 mod markdown;
 #[path = "support/values.rs"]
@@ -14,6 +16,7 @@ mod values;
 
 use any_session::{Fence, Values, make};
 use checks::*;
+use corpus::corpus;
 use markdown::{Part, parse};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -23,7 +26,7 @@ use sessionfs::artefact::{self, Document, Style};
 use sessionfs::session::Session;
 use sessionfs::store::{Source, Store};
 use sessionfs::telemetry;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use values::{recipe, recipe_of};
 
 const STYLES: [Style; 4] = [
@@ -142,19 +145,6 @@ fn check_same(structure: &[Part], model: &[Part]) {
     assert_eq!(structure[common..], model[common..]);
 }
 
-/// The shared corpus, where it lies beside the checkout.
-fn corpus() -> Option<PathBuf> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/projects");
-    if corpus.is_dir() {
-        return Some(corpus);
-    }
-    eprintln!(
-        "there is no corpus beside this checkout: {}",
-        corpus.display()
-    );
-    None
-}
-
 fn sessions(source: &Path) -> Vec<Session> {
     let store = Store::new(vec![Source::recognise(source).unwrap()]);
     let ids: Vec<String> = store.index().ids().map(str::to_owned).collect();
@@ -165,8 +155,8 @@ fn sessions(source: &Path) -> Vec<Session> {
 
 #[test]
 fn the_corpus_is_contained_and_rendered_the_same_twice() {
-    let Some(corpus) = corpus() else { return };
-    for (session, again) in sessions(&corpus).iter().zip(&sessions(&corpus)) {
+    let folder = corpus();
+    for (session, again) in sessions(&folder).iter().zip(&sessions(&folder)) {
         for style in [Style::Cut(Some(8192)), Style::Full, Style::Spine] {
             let document = artefact::whole(session, style);
             let markdown = text(&document);
@@ -193,8 +183,8 @@ fn the_corpus_is_contained_and_rendered_the_same_twice() {
 /// A thread's section is the same in the session's document and in its own.
 #[test]
 fn an_agents_own_document_has_the_same_sections() {
-    let Some(corpus) = corpus() else { return };
-    for session in sessions(&corpus) {
+    let folder = corpus();
+    for session in sessions(&folder) {
         let whole = artefact::whole(&session, Style::Full);
         let section = |document: &Document, section: &artefact::Section| {
             document.parts[section.part][section.range.clone()].to_vec()

@@ -233,7 +233,7 @@ impl Look<'_> {
             // A project folder may lie anywhere; what belongs to one session must not be somebody else's.
             return match fact {
                 Fact::Session if *kind == Kind::Link => {
-                    self.target(path).map_or_else(|why| why, |_| fact)
+                    self.target(&path).map_or_else(|why| why, |_| fact)
                 }
                 fact => fact,
             };
@@ -245,7 +245,7 @@ impl Look<'_> {
             return Fact::unusable(format!("{}, which is never opened", kind_of(&metadata)));
         }
         let target = if *kind == Kind::Link {
-            match self.target(path) {
+            match self.target(&path) {
                 Ok(target) => target,
                 Err(why) => return why,
             }
@@ -273,7 +273,7 @@ impl Look<'_> {
     }
 
     /// Where a link leads, if that is where it may lead.
-    fn target(&self, link: PathBuf) -> Result<PathBuf, Fact> {
+    fn target(&self, link: &Path) -> Result<PathBuf, Fact> {
         match link.canonicalize() {
             Ok(target) if (self.inside)(&target) => Ok(target),
             Ok(_) => Err(Fact::unusable(

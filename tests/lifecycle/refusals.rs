@@ -197,8 +197,8 @@ fn a_full_disk_is_said_once_with_what_to_do() {
     let (store, full) = (world.text("home/store"), world.text("home/full"));
     world.must(&["mkdir", &full]);
     world.must(&["mount", "-t", "tmpfs", "-o", "size=64k", "none", &full]);
-    let fill = format!("cat /dev/zero > {full}/filler; true");
-    world.must(&["bash", "-c", &fill]);
+    let flood = format!("cat /dev/zero > {full}/filler; true");
+    world.must(&["bash", "-c", &flood]);
     let out = format!("{full}/out");
     for words in [
         &["export", "--source", &store, "-o", &out][..],
