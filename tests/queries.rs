@@ -1,4 +1,4 @@
-//! DuckDB, pandas and jq read `telemetry.json`, `turns.ndjson` and `sessions.tsv` straight from a mount.
+//! `DuckDB`, pandas and jq read `telemetry.json`, `turns.ndjson` and `sessions.tsv` straight from a mount.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,17 +15,17 @@ const HARD: &str = "0dd0dd00-0000-4000-8000-000000000001";
 fn hard_lines() -> String {
     let line = |value: &Value| format!("{value}\n");
     let prompt = "\"open\tquote, a \\ and a \u{1b}[31mcolour\u{1b}[0m, \u{202e}odd\u{2028}order";
-    let mut text = line(&json!({
+    let text = line(&json!({
         "type": "user", "uuid": "u1", "timestamp": "2026-11-28T10:00:00.000Z", "cwd": "/home/user/hard",
         "message": {"role": "user", "content": prompt},
     }));
     // A lone surrogate, a number that is no double, keys that stand twice, a value that is nested deep.
     let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
     let input = format!(r#"{{"cut":"\ud83d","big":1e999,"a":1,"a":2,"deep":{deep},"odd":01}}"#);
-    text += &format!(
+    let call = format!(
         r#"{{"type":"assistant","uuid":"a1","timestamp":"2026-11-28T10:00:02.000Z","message":{{"id":"m1","model":"x-1","stop_reason":"tool_use","content":[{{"type":"tool_use","id":"t1","name":"Odd","input":{input}}}],"usage":{{"input_tokens":3,"output_tokens":4}}}}}}"#
     );
-    text + "\n"
+    text + &call + "\n"
 }
 
 /// What a Python program prints, run in this directory, as JSON.
@@ -98,14 +98,14 @@ print(json.dumps([sessions, dict(tokens), {name.split('/')[2]: [n, last] for nam
 
     let pandas = python(
         folder,
-        r#"
+        r"
 import pandas as pd, json
 sessions = pd.read_csv('mnt/sessions.tsv', sep='\t', parse_dates=['started', 'ended'])
 turns = pd.read_json(f'mnt/sessions/{sessions.id[0]}/turns.ndjson', lines=True)
 telemetry = pd.json_normalize([json.load(open(f'mnt/sessions/{id}/telemetry.json')) for id in sessions.id])
 print(json.dumps([list(sessions.id), sessions.title[0], (sessions.ended - sessions.started).dt.total_seconds().tolist()[0],
     list(turns.kind), turns.blocks[0][0]['text'], turns.blocks[1][0]['input'], telemetry['tokens.total'].tolist()]))
-"#,
+",
     );
     assert_eq!(pandas[0], json!([HARD, PARSER, NOTES]));
     assert_eq!(pandas[1], title);

@@ -195,7 +195,7 @@ fn tools_for_trees_give_every_byte() {
 fn python_reads_copies_and_maps_every_byte() {
     let home = home();
     let mounted = home.mount(&[&home.path("store")], "mnt");
-    let program = r#"
+    let program = r"
 import io, mmap, os, shutil, sys, tarfile
 plain, path, copy = sys.argv[1:]
 want = open(plain, 'rb').read()
@@ -216,7 +216,7 @@ with open(path, 'rb') as file:
         for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
             with mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped:
                 assert mapped[:] == want
-"#;
+";
     for size in SIZES {
         for place in places(&mounted) {
             let file = of_size(&place, size);
