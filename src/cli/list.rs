@@ -53,6 +53,8 @@ struct Row {
     /// Entries of its record of messages.
     record_entries: u64,
     agents: u64,
+    /// Whether only the whole files would tell how many there are.
+    agents_from_a_bounded_look: bool,
     bytes: u64,
 }
 
@@ -70,6 +72,7 @@ impl Row {
             title: shown(summary.title),
             record_entries: summary.entries,
             agents: summary.agents,
+            agents_from_a_bounded_look: summary.agents_is_bounded,
             bytes: summary.bytes,
         }
     }
@@ -166,7 +169,7 @@ fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
                 (None, None) => "-".to_owned(),
             },
             clip(row.project.as_deref().unwrap_or("-"), MOST_PROJECT),
-            row.agents.to_string(),
+            agents(row),
             size(row.bytes),
             title(row),
         ]);
@@ -211,6 +214,16 @@ fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
 
 const MOST_PROJECT: usize = 24;
 const LEAST_TITLE: usize = 12;
+
+/// How many agents, marked where a look at the whole may find another number.
+fn agents(row: &Row) -> String {
+    let mark = if row.agents_from_a_bounded_look {
+        "~"
+    } else {
+        ""
+    };
+    format!("{mark}{}", row.agents)
+}
 
 /// The title, marked where there may be a better one.
 fn title(row: &Row) -> String {
@@ -300,6 +313,7 @@ mod tests {
             title_from_a_bounded_look: false,
             agents: 0,
             record_entries: 0,
+            agents_from_a_bounded_look: false,
             bytes: 1536,
         }
     }
