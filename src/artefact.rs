@@ -217,12 +217,17 @@ fn no_main_thread(session: &Session, _: u64, page: &mut Page) {
 fn unattributed(_: &Session, count: u64, page: &mut Page) {
     page.heading(2, "Unattributed sub-agents");
     page.paragraph((
+        "Sub-agents of this session to which no stored spawn leads from the main thread: ",
         count,
-        " sub-agents follow that belong to this session, and no spawn that is stored leads from the main thread to them. None is placed by guess.",
+        ". None is placed by guess.",
     ));
 }
 
 fn service(_: &Session, count: u64, page: &mut Page) {
     page.heading(2, "Service threads");
-    page.paragraph((count, " threads follow that the harness ran for itself: nobody spawned them. Only their own turns are shown, not what they copied from others."));
+    page.paragraph((
+        "Threads that the harness ran for itself, and nobody spawned: ",
+        count,
+        ". Only their own turns are shown, not what they copied from others.",
+    ));
 }

@@ -168,12 +168,23 @@ pub struct Problem {
     pub path: PathBuf,
     /// What is wrong with it.
     pub why: String,
+    /// Whether it could not be read, so that nobody knows what is there; else it is known to be nothing that is shown.
+    pub failed: bool,
 }
 
 impl Problem {
     fn new(path: &Path, why: String) -> Self {
         let path = path.to_path_buf();
-        Self { path, why }
+        let failed = false;
+        Self { path, why, failed }
+    }
+
+    fn failed(path: &Path, why: String) -> Self {
+        let failed = true;
+        Self {
+            failed,
+            ..Self::new(path, why)
+        }
     }
 }
 
@@ -288,6 +299,19 @@ impl Store {
         &self.sources
     }
 
+    /// The directories in which the sessions lie: the roots of the sources, and the project folders outside of them to which
+    /// links lead from there.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let roots = self.sources.iter().map(|source| source.root.clone());
+        let index = self.index();
+        let folders = index.folders().map(Path::to_path_buf);
+        let is_outside = |folder: &PathBuf| {
+            let held = |canonical: PathBuf| self.sources.iter().any(|s| s.holds(&canonical));
+            !folder.canonicalize().is_ok_and(held)
+        };
+        roots.chain(folders.filter(is_outside)).collect()
+    }
+
     /// Which sessions there are. Reads again only the folders that changed; those who ask at the same time share one look.
     ///
     /// Opens nothing but the heads of files whose names do not say what they are, and, where two sources have a session of
@@ -340,7 +364,7 @@ impl Store {
         if let Some(log) = &located.log {
             return modified(&log.path());
         }
-        let mains = located.pieces().filter(|(_, piece)| piece.main);
+        let mains = located.pieces().filter(|(_, piece)| piece.main.is_some());
         if let Some(newest) = mains
             .filter_map(|(folder, _)| modified(&located.main(folder)))
             .max()

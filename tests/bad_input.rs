@@ -68,6 +68,18 @@ fn an_empty_source_is_a_mount_without_sessions() {
     assert!(String::from_utf8_lossy(&printed.get_output().stderr).contains("no sessions"));
     assert_eq!(home.output(["list", "--source", "store", "--json"]), "[]\n");
 
+    std::fs::create_dir(home.path("empty")).unwrap();
+    let output = home
+        .sessionfs(["mount", "store", "empty"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("no sessions"),
+        "{said}"
+    );
+    home.output(["unmount", "empty"]);
+
     let mounted = home.mount(&[&home.path("store")], "mnt");
     assert!(mounted.path("README.md").metadata().unwrap().len() > 0);
     assert_eq!(

@@ -76,6 +76,45 @@ fn list_shows_the_newest_first_and_the_same_as_json() {
     assert_eq!(rows.as_array().unwrap().len(), 2);
 }
 
+/// A store of two projects, one of which holds what cannot be read: a name longer than a path may be.
+fn unreadable(home: &Home) {
+    home.demo("store");
+    // The file system refuses to look through this link whoever asks, unlike a folder without permissions, which root reads.
+    let long = format!("{}/x", "y".repeat(300));
+    std::os::unix::fs::symlink(long, home.path("store/-broken")).unwrap();
+}
+
+#[test]
+fn list_shows_what_it_can_and_fails_where_a_folder_cannot_be_read() {
+    let home = Home::new();
+    unreadable(&home);
+    let run = |options: &[&str]| {
+        let args = [&["list", "--source", "store"], options].concat();
+        let assert = home.sessionfs(args).assert().code(1);
+        let output = assert.get_output().clone();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(output.stdout), text(output.stderr))
+    };
+    for options in [&[][..], &["--json"], &["--quiet"]] {
+        let (printed, said) = run(options);
+        assert!(printed.contains("7a11c0de"), "{printed}");
+        assert!(
+            said.contains("store/-broken: cannot be looked at: "),
+            "{said}"
+        );
+        assert!(said.contains("error: 1 of the folders"), "{said}");
+    }
+    // What is known to be no transcript is said, and nothing failed.
+    std::fs::remove_file(home.path("store/-broken")).unwrap();
+    write(&home.path("store/-home-user-tally/notes.jsonl"), "{}\n");
+    let assert = home
+        .sessionfs(["list", "--source", "store"])
+        .assert()
+        .success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("notes.jsonl: no line"), "{said}");
+}
+
 #[test]
 fn list_obeys_no_terminal_sequence_of_a_title() {
     let home = Home::new();
@@ -113,6 +152,35 @@ fn a_prefix_names_a_session_unless_it_names_two_or_none() {
     assert!(said.contains("nothing.md"), "{said}");
     let said = home.failure(1, ["cat", &format!("{A}/turns"), "--source", "store"]);
     assert!(said.contains("directory"), "{said}");
+}
+
+#[test]
+fn cat_takes_two_separators_for_one_and_minds_its_own_session() {
+    let home = Home::new();
+    unreadable(&home);
+    let cat = |what: &str| {
+        let assert = home.sessionfs(["cat", what, "--source", "store"]).assert();
+        let output = assert.success().get_output().clone();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{what}");
+        output.stdout
+    };
+    let artefact = cat("7a11/artefact.md");
+    for what in [
+        "7a11",
+        "7a11/",
+        "7a11//",
+        "7a11//artefact.md",
+        "7a11/./artefact.md",
+    ] {
+        assert_eq!(cat(what), artefact, "{what}");
+    }
+    let said = home.failure(2, ["cat", "7a11/../README.md", "--source", "store"]);
+    assert!(said.contains("leads out of the session"), "{said}");
+    let said = home.failure(1, ["cat", "no", "--source", "store"]);
+    assert!(
+        said.contains("-broken") && said.contains("no session begins"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -243,6 +311,63 @@ fn nothing_is_written_below_a_source() {
         assert!(said.contains("below the source"), "{said}");
     }
     assert_eq!(before, snapshot(&store));
+}
+
+#[test]
+fn nothing_is_written_where_a_link_of_a_source_leads() {
+    let home = Home::new();
+    let elsewhere = home.demo("elsewhere").join("-home-user-tally");
+    for source in ["store", ".claude/projects"] {
+        std::fs::create_dir_all(home.path(source)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, home.path(source).join("-linked")).unwrap();
+    }
+    let before = snapshot(&home.path("elsewhere"));
+    let out = "elsewhere/-home-user-tally/out";
+    let of_store = ["--source", "store", "-o"];
+    for args in [
+        [
+            &["reconstruct", "7a11"],
+            &of_store[..],
+            &["elsewhere/-home-user-tally"],
+        ]
+        .concat(),
+        [&["export"], &of_store[..], &[out]].concat(),
+        [&["export", "7a11"], &of_store[..], &["store/-linked/out"]].concat(),
+        vec!["demo", out],
+    ] {
+        let said = home.failure(1, args);
+        assert!(said.contains("below the source"), "{said}");
+    }
+    assert_eq!(before, snapshot(&home.path("elsewhere")));
+}
+
+#[test]
+fn export_of_all_says_what_it_leaves_out() {
+    let home = Home::new();
+    unreadable(&home);
+    tool("mkfifo", [home.path("store/-home-user-tally/pipe.jsonl")]);
+    let run = |args: &[&str], code| {
+        let args = [&["export", "--source", "store", "-o"], args].concat();
+        let assert = home.sessionfs(args).assert().code(code);
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    let said = run(&["out"], 1);
+    assert!(
+        said.contains("store/-broken: cannot be looked at: "),
+        "{said}"
+    );
+    assert!(
+        said.contains("pipe.jsonl: a FIFO, which is never opened"),
+        "{said}"
+    );
+    assert!(said.contains("error: 1 of the sources' folders"), "{said}");
+    let artefact = format!("out/sessions/{PARSER}/artefact.md");
+    assert!(home.path(&artefact).is_file(), "all others are there");
+    // What one session needs is all there.
+    assert_eq!(run(&["one", "7a11"], 0), "");
+    // Nothing failed where a FIFO is not opened.
+    std::fs::remove_file(home.path("store/-broken")).unwrap();
+    assert!(run(&["again"], 0).contains("a FIFO, which is never opened"));
 }
 
 #[test]

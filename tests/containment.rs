@@ -7,6 +7,8 @@
 mod any_session;
 #[path = "support/checks.rs"]
 mod checks;
+#[path = "common/corpus.rs"]
+mod corpus;
 #[path = "support/markdown.rs"]
 mod markdown;
 #[path = "support/values.rs"]
@@ -14,6 +16,7 @@ mod values;
 
 use any_session::{Fence, Values, make};
 use checks::*;
+use corpus::corpus;
 use markdown::{Part, parse};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -23,7 +26,7 @@ use sessionfs::artefact::{self, Document, Style};
 use sessionfs::session::Session;
 use sessionfs::store::{Source, Store};
 use sessionfs::telemetry;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use values::{recipe, recipe_of};
 
 const STYLES: [Style; 4] = [
@@ -66,6 +69,15 @@ const PATHS: &[&str] = &[
     "a:/marker-root/secret-home/last",
     "C:\\marker-root\\secret-home\\last",
     "\\\\marker-root\\secret-home\\last",
+    "**/marker-root/secret-home/last**",
+    "[a](b)/marker-root/secret-home/last",
+    "a_/marker-root/secret-home/last",
+    "\u{e9}/marker-root/secret-home/last",
+    ".../marker-root/secret-home/last",
+    "\u{2026}/marker-root/secret-home/last",
+    "/marker-root/secret-home ann's/last",
+    "in /a b/marker-root's \"secret-home\"/last",
+    "C:Users\\secret-home\\last",
 ];
 
 proptest! {
@@ -133,19 +145,6 @@ fn check_same(structure: &[Part], model: &[Part]) {
     assert_eq!(structure[common..], model[common..]);
 }
 
-/// The shared corpus, where it lies beside the checkout.
-fn corpus() -> Option<PathBuf> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/projects");
-    if corpus.is_dir() {
-        return Some(corpus);
-    }
-    eprintln!(
-        "there is no corpus beside this checkout: {}",
-        corpus.display()
-    );
-    None
-}
-
 fn sessions(source: &Path) -> Vec<Session> {
     let store = Store::new(vec![Source::recognise(source).unwrap()]);
     let ids: Vec<String> = store.index().ids().map(str::to_owned).collect();
@@ -156,8 +155,8 @@ fn sessions(source: &Path) -> Vec<Session> {
 
 #[test]
 fn the_corpus_is_contained_and_rendered_the_same_twice() {
-    let Some(corpus) = corpus() else { return };
-    for (session, again) in sessions(&corpus).iter().zip(&sessions(&corpus)) {
+    let folder = corpus();
+    for (session, again) in sessions(&folder).iter().zip(&sessions(&folder)) {
         for style in [Style::Cut(Some(8192)), Style::Full, Style::Spine] {
             let document = artefact::whole(session, style);
             let markdown = text(&document);
@@ -184,8 +183,8 @@ fn the_corpus_is_contained_and_rendered_the_same_twice() {
 /// A thread's section is the same in the session's document and in its own.
 #[test]
 fn an_agents_own_document_has_the_same_sections() {
-    let Some(corpus) = corpus() else { return };
-    for session in sessions(&corpus) {
+    let folder = corpus();
+    for session in sessions(&folder) {
         let whole = artefact::whole(&session, Style::Full);
         let section = |document: &Document, section: &artefact::Section| {
             document.parts[section.part][section.range.clone()].to_vec()
@@ -245,6 +244,12 @@ fn no_place_of_this_machine_is_named() {
             .to_string()
             + "\n",
         json!({"type": cwd, "sessionId": id}).to_string() + "\n",
+        line("s0", json!({"type": "system", "subtype": cwd})),
+        line(
+            "s2",
+            json!({"type": "attachment", "attachment": {"type": cwd}}),
+        ),
+        line("s3", json!({"type": "progress", "data": {"type": cwd}})),
         line(
             "s1",
             json!({"type": "system", "subtype": "compact_boundary", "compactMetadata": {"trigger": cwd, "preTokens": 5}}),
@@ -261,8 +266,13 @@ fn no_place_of_this_machine_is_named() {
         json!({"agentType": cwd, "description": cwd, "toolUseId": cwd, "worktreePath": cwd});
     std::fs::write(agents.join("agent-a1.meta.json"), sidecar.to_string()).unwrap();
     std::fs::write(agents.join("notes.jsonl"), cwd).unwrap();
+    let cut = "0f0e0d0c-0000-4000-8000-000000000004";
+    let long = format!("go to {cwd}/{}", "x".repeat(80));
+    let prompt = json!({"type": "user", "uuid": "u1", "sessionId": cut, "message": {"role": "user", "content": long}});
+    std::fs::write(project.join(format!("{cut}.jsonl")), format!("{prompt}\n")).unwrap();
 
-    let session = &sessions(folder.path())[0];
+    let sessions = sessions(folder.path());
+    let session = &sessions[0];
     assert_eq!(session.threads.len(), 2);
     let root = folder.path().to_str().unwrap();
     let check = |words: &str| {
@@ -285,6 +295,12 @@ fn no_place_of_this_machine_is_named() {
             check(&String::from_utf8(telemetry::agent(session, thread, &document.shown)).unwrap());
         }
     }
+    // The first prompt is the title, and is cut: in the middle of a path that would make an earlier part the last one.
+    let title = format!("go to …/{}…", "x".repeat(72));
+    assert_eq!(sessions[1].title, Some(title));
+    let document = artefact::whole(&sessions[1], Style::Full);
+    check(&outside(&parse(&text(&document), Options::ENABLE_TABLES)));
+    check(&String::from_utf8(telemetry::whole(&sessions[1], &document.shown)).unwrap());
 }
 
 /// What a person sees of a small session, whole.

@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/corpus.rs"]
+mod corpus;
 
-use common::{Home, corpus, count, snapshot, tool};
+use common::{Home, count, snapshot, tool};
+use corpus::corpus;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -3,14 +3,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/corpus.rs"]
+mod corpus;
+
 mod invented;
 
+use corpus::corpus;
 use invented::{S, agent, kinds, points, session, session_in};
 use sessionfs::session::{Evidence, JoinHow, Role, Run, Session};
 use sessionfs::store::{Source, Store};
 use sessionfs::{artefact, telemetry};
 use std::fs;
-use std::path::Path;
 
 fn call(uuid: &str, id: &str, tool: &str, input: &str) -> String {
     format!(
@@ -477,8 +480,7 @@ fn neither_the_order_nor_the_time_of_files_changes_a_byte() {
 /// The sessions of the corpus beside this checkout: an explicit name of a call, found here by another way, is where the agent is.
 #[test]
 fn explicit_evidence_of_the_corpus_places_every_agent() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/projects");
-    let root = std::env::var_os("SESSIONFS_CORPUS").map_or(root, Into::into);
+    let root = corpus();
     let store = Store::new(vec![Source::recognise(&root).unwrap()]);
     let index = store.index();
     let mut checked = 0;

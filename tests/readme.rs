@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Home, program};
+use common::{Home, PARSER, program};
 use std::path::Path;
 use std::process::Command;
 
@@ -63,6 +63,31 @@ fn every_command_runs_and_prints_what_is_shown() {
             );
         }
     }
+}
+
+#[test]
+fn the_tree_is_that_of_the_sample_store() {
+    let home = Home::new();
+    home.demo("store");
+    home.output(["export", PARSER, "--source", "store", "-o", "out"]);
+    let folder = std::fs::read_dir(home.path("out/sessions").join(PARSER)).unwrap();
+    let mut there: Vec<String> = folder
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    there.sort();
+    let readme = readme();
+    let (_, tree) = readme.split_once(PARSER).unwrap();
+    let mut shown: Vec<&str> = tree
+        .lines()
+        .take_while(|line| *line != "```")
+        .filter_map(|line| {
+            line.strip_prefix("        ├── ")
+                .or_else(|| line.strip_prefix("        └── "))
+        })
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    shown.sort_unstable();
+    assert_eq!(shown, there);
 }
 
 #[test]

@@ -333,7 +333,8 @@ fn links_to_directories_are_followed_once() {
     symlink("subagents", elsewhere.join(A).join("again")).unwrap();
     symlink("self", root.join("self")).unwrap();
     // A link to a file that stays in the folder to which a link led.
-    symlink(format!("{A}.jsonl"), elsewhere.join("copy.jsonl")).unwrap();
+    write(&elsewhere, "notes.txt", &line("copy"));
+    symlink("notes.txt", elsewhere.join("copy.jsonl")).unwrap();
 
     let store = store(&[&root]);
     assert_eq!(ids(&store), [A, "copy"]);
@@ -350,7 +351,80 @@ fn links_to_directories_are_followed_once() {
     );
     let copy = store.files("copy").unwrap();
     let bytes = sessionfs::store::read(&copy.fragments[0].files[0].path, 1000).unwrap();
-    assert_eq!(bytes, line(A).as_bytes());
+    assert_eq!(bytes, line("copy").as_bytes());
+}
+
+#[test]
+fn a_session_takes_in_nothing_that_lies_outside_of_the_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("projects");
+    let outside = dir.path().join("outside");
+    write(&outside, "subagents/agent-secret.jsonl", &line(A));
+    write(&outside, "secret.txt", "secret");
+    write(&root, &format!("-p/{A}.jsonl"), &line(A));
+    write(&root, &format!("-p/{A}/subagents/agent-a1.jsonl"), &line(A));
+    write(&root, "-q/shared/note.txt", "inside");
+    let subagents = root.join(format!("-p/{A}/subagents"));
+    symlink(&outside, subagents.join("out")).unwrap();
+    symlink(root.join("-q/shared"), subagents.join("in")).unwrap();
+    // The folder of a whole session, with its main file and without one.
+    write(&root, &format!("-p/{B}.jsonl"), &line(B));
+    symlink(&outside, root.join("-p").join(B)).unwrap();
+    let other = "1ab2c3d4-0000-4000-8000-000000000003";
+    symlink(&outside, root.join("-p").join(other)).unwrap();
+
+    let store = store(&[&root]);
+    assert_eq!(ids(&store), [A, B]);
+    let why = "a symbolic link that leads out of the source";
+    let a = store.files(A).unwrap();
+    let in_a = ["subagents/agent-a1.jsonl", "subagents/in/note.txt"];
+    let mut expected: Vec<String> = in_a.iter().map(|name| format!("{A}/{name}")).collect();
+    expected.push(format!("{A}.jsonl"));
+    assert_eq!(names(&a), expected);
+    assert_eq!(a.unused, [("out".to_owned(), why.to_owned())]);
+    let b = store.files(B).unwrap();
+    assert_eq!(names(&b), [format!("{B}.jsonl")]);
+    assert_eq!(b.unused, [(B.to_owned(), why.to_owned())]);
+    let said = root.join("-p").join(other);
+    assert_eq!(problems(&store), [format!("{}: {why}", said.display())]);
+}
+
+#[test]
+fn one_file_under_two_names_is_one_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "-p/rewind.jsonl", &line("x"));
+    symlink("rewind.jsonl", root.join("-p/inlink.jsonl")).unwrap();
+    // The same in another folder, by the file's other name.
+    write(root, &format!("-p/{A}.jsonl"), &line(A));
+    fs::create_dir(root.join("-q")).unwrap();
+    let hard = root.join(format!("-q/{B}.jsonl"));
+    fs::hard_link(root.join(format!("-p/{A}.jsonl")), &hard).unwrap();
+    // A session that has more than that name stays one.
+    symlink("rewind.jsonl", root.join("-p/more.jsonl")).unwrap();
+    write(root, "-p/more/subagents/agent-a1.jsonl", &line("more"));
+
+    let store = store(&[root]);
+    let left = [A.to_owned(), "more".to_owned(), "rewind".to_owned()];
+    assert_eq!(ids(&store), left);
+    let same = |second: &str, first: &str| {
+        let [second, first] = [second, first].map(|name| root.join(name));
+        format!("{}: the same file as {}", second.display(), first.display())
+    };
+    assert_eq!(
+        problems(&store),
+        [
+            same("-p/inlink.jsonl", "-p/rewind.jsonl"),
+            same(&format!("-q/{B}.jsonl"), &format!("-p/{A}.jsonl")),
+        ]
+    );
+    // Once the folders are settled, the same answer is given again.
+    std::thread::sleep(Duration::from_millis(100));
+    let index = store.index();
+    assert!(std::sync::Arc::ptr_eq(&index, &store.index()));
+    fs::remove_file(&hard).unwrap();
+    fs::write(&hard, line(B)).unwrap();
+    assert!(store.index().contains(B), "now it is another file");
 }
 
 #[test]

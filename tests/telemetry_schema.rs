@@ -7,11 +7,14 @@
 #[allow(dead_code)]
 #[path = "support/any_session.rs"]
 mod any_session;
+#[path = "common/corpus.rs"]
+mod corpus;
 #[allow(dead_code)]
 #[path = "support/values.rs"]
 mod values;
 
 use any_session::{Values, make};
+use corpus::corpus;
 use jsonschema::Validator;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -20,7 +23,6 @@ use sessionfs::artefact::{self, Style};
 use sessionfs::session::{Role, Session};
 use sessionfs::store::{Source, Store};
 use sessionfs::telemetry;
-use std::path::{Path, PathBuf};
 use values::recipe;
 
 fn schema() -> Value {
@@ -343,6 +345,8 @@ fn the_schema_describes_and_requires_every_key() {
         }
         assert_eq!(form["additionalProperties"], false, "{name}");
     }
+    let title = schema["properties"]["title"]["description"].as_str();
+    assert!(title.unwrap().contains("first prompt"), "its last resort");
     assert!(
         schema["description"]
             .as_str()
@@ -352,24 +356,11 @@ fn the_schema_describes_and_requires_every_key() {
     );
 }
 
-/// The shared corpus, where it lies beside the checkout.
-fn corpus() -> Option<PathBuf> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/projects");
-    if corpus.is_dir() {
-        return Some(corpus);
-    }
-    eprintln!(
-        "there is no corpus beside this checkout: {}",
-        corpus.display()
-    );
-    None
-}
-
 #[test]
 fn the_corpus_fits_and_its_parts_add_up() {
-    let Some(corpus) = corpus() else { return };
+    let folder = corpus();
     let forms = Forms::new();
-    for session in sessions(&Store::new(vec![Source::recognise(&corpus).unwrap()])) {
+    for session in sessions(&Store::new(vec![Source::recognise(&folder).unwrap()])) {
         let value = forms.check(&session);
         for key in [
             "input",

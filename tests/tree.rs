@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/corpus.rs"]
+mod corpus;
 
 use common::world::{S, T, World, agent_prompt, is_not_found, place, prompt, read, time};
+use corpus::corpus;
 use nix::sys::stat::Mode;
 use sessionfs::store::{Source, Store};
 use sessionfs::tree::export::{ExportError, export, open};
@@ -15,6 +18,33 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier};
 use std::time::SystemTime;
+
+#[test]
+fn agents_are_called_what_the_telemetry_calls_them() {
+    let world = World::new();
+    world.session(S);
+    let agent = |place: &str, uuid: &str| {
+        let line = agent_prompt("Look.").replace("\"b1\"", &format!("\"{uuid}\""));
+        world.write(&format!("{S}/subagents/{place}.jsonl"), &(line + "\n"));
+    };
+    // Two of one ID, and one whose own ID is what the second could be called.
+    agent("agent-ax", "c1");
+    agent("workflows/wf_1/agent-ax", "c2");
+    agent("agent-ax~2", "c3");
+    let names = world.names(&format!("sessions/{S}/agents"));
+    assert_eq!(names, ["a7", "ax", "ax~2", "ax~3"]);
+    let telemetry = world.text(&format!("sessions/{S}/telemetry.json"));
+    let artefact = world.text(&format!("sessions/{S}/artefact.md"));
+    for name in &names {
+        assert!(
+            telemetry.contains(&format!("\"{name}\"")),
+            "{name}: {telemetry}"
+        );
+        assert!(artefact.contains(name), "{name}: {artefact}");
+        let own = world.text(&format!("sessions/{S}/agents/{name}/telemetry.json"));
+        assert!(own.contains(&format!("\"{name}\"")), "{name}: {own}");
+    }
+}
 
 #[test]
 fn a_session_is_a_directory() {
@@ -377,7 +407,7 @@ fn hostile_names_are_safe_and_stay_apart() {
             );
         }
     }
-    assert!(agents.contains(&"A%7E2".to_owned()) && agents.contains(&"%2E%2E".to_owned()));
+    assert!(agents.contains(&"A~2".to_owned()) && agents.contains(&"%2E%2E".to_owned()));
     assert_eq!(
         world.text(&format!("sessions/{S}/source/{S}/odd%07name%250A")),
         "x"
@@ -549,15 +579,14 @@ fn a_stopped_export_leaves_no_part_of_a_file() {
 /// the sources changes.
 #[test]
 fn every_session_of_the_corpus_reads_as_it_says() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/projects");
-    let source = Source::recognise(&corpus).expect("the corpus lies beside the repository");
+    let source = Source::recognise(&corpus()).unwrap();
     let store = Arc::new(Store::new(vec![source]));
     let world = World {
         dir: tempfile::tempdir().unwrap(),
         tree: Tree::new(store.clone(), Options::default()),
     };
     let sessions = world.names("sessions");
-    assert!(sessions.len() >= 12);
+    assert!(!sessions.is_empty());
     let files = world.files();
     for id in &sessions {
         let fragment = &store.files(id).unwrap().fragments[0];
@@ -577,5 +606,5 @@ fn every_session_of_the_corpus_reads_as_it_says() {
     let turns = files
         .keys()
         .filter(|path| path.iter().any(|part| part == "turns"));
-    assert!(turns.count() > 1000);
+    assert!(turns.count() > sessions.len());
 }

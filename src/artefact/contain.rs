@@ -73,9 +73,11 @@ impl Page {
         self.end_with(&words, b"\n");
     }
 
-    /// Ends a list or table.
+    /// Ends a list or table; where nothing stands in it, there is nothing to end.
     pub fn end_list(&mut self) {
-        self.bytes.push(b'\n');
+        if !self.bytes.is_empty() && !self.bytes.ends_with(b"\n\n") {
+            self.bytes.push(b'\n');
+        }
     }
 
     /// The first row of a table, and the line below it; [`Page::end_list`] ends the table.

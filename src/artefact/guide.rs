@@ -8,7 +8,7 @@ use crate::transcript::text::Raw;
 use std::collections::BTreeMap;
 
 /// The containment rule in words, and every structure that the document itself asserts.
-pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
+pub(super) fn how_to_read(style: Style, is_own: bool, page: &mut Page) {
     page.heading(2, "How to read this document");
     page.paragraph(
         "Everything that somebody said or a tool answered stands inside a fence of backticks. Every recorded name, ID, model, type, title and \
@@ -39,7 +39,7 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
     }
     page.end_list();
     page.paragraph("These are all the structures that this document asserts. Whatever looks like one of them inside a fence or a code span is somebody's words:");
-    if is_agent {
+    if is_own {
         page.item("The title `# Agent` or `# Service thread` and the headings `## How to read this document` and `## Completeness`, each with a list of facts.");
         page.item("The heading `## Agent` or `## Service thread`, then a list of what is known of this thread. The sections of other agents, which markers name, are in the document of the whole session.");
     } else {
@@ -63,10 +63,13 @@ pub(super) fn how_to_read(style: Style, is_agent: bool, page: &mut Page) {
     );
 }
 
-/// The gaps, each with its count; the same facts as in the telemetry.
-pub(super) fn completeness(session: &Session, shown: &Shown, page: &mut Page) {
+/// The gaps, each with its count; the same facts as in the telemetry. In a thread's own document they are still the session's.
+pub(super) fn completeness(session: &Session, shown: &Shown, is_own: bool, page: &mut Page) {
     let known = &session.completeness;
     page.heading(2, "Completeness");
+    if is_own {
+        page.paragraph("These are the gaps of the whole session, not of this thread alone. Only what is cut, left out, escaped or replaced is counted in this document.");
+    }
     page.paragraph(if known.has_gap() || shown.has_gap() {
         "What is not known or not shown, with its count; what is not listed has none:"
     } else {

@@ -4,7 +4,7 @@ use super::Style;
 use super::contain::{Inline, List, Or, Page, SafeValue};
 use super::guide::{completeness, how_to_read};
 use super::names::number;
-use super::thread::{agent_facts, thread_facts, times};
+use super::thread::times;
 use crate::session::{Agent, Join, LogState, Role, Session, Thread, ThreadIndex};
 use crate::transcript::display::Shown;
 
@@ -77,11 +77,11 @@ pub(super) fn of_session(session: &Session, style: Style, shown: &Shown, page: &
     }
     page.end_list();
     how_to_read(style, false, page);
-    completeness(session, shown, page);
+    completeness(session, shown, false, page);
     timeline(session, page);
 }
 
-/// The head of one thread's own document.
+/// The head of one thread's own document. What is known of the thread stands in its section.
 pub(super) fn of_thread(
     session: &Session,
     index: ThreadIndex,
@@ -97,13 +97,9 @@ pub(super) fn of_thread(
     }
     page.item(("session: ", SafeValue::of(&session.id)));
     origin(session, page);
-    if let Role::Agent(agent) = &thread.role {
-        agent_facts(session, index, agent, page);
-    }
-    thread_facts(thread, page);
     page.end_list();
     how_to_read(style, true, page);
-    completeness(session, shown, page);
+    completeness(session, shown, true, page);
 }
 
 /// The framed log that the session was read from.

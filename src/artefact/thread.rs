@@ -82,7 +82,7 @@ pub(super) fn opening(session: &Session, index: ThreadIndex, page: &mut Page) {
 }
 
 /// Times and totals of a thread, as items of a list.
-pub(super) fn thread_facts(thread: &Thread, page: &mut Page) {
+fn thread_facts(thread: &Thread, page: &mut Page) {
     let totals = &thread.totals;
     if !totals.models.is_empty() {
         page.item((
@@ -104,11 +104,12 @@ pub(super) fn times(span: &Span, page: &mut Page) {
         "wall clock seconds: ",
         Or(span.wall_clock_ms().map(Seconds), "not known"),
     ));
-    page.item(("active seconds: ", Seconds(span.active_ms)));
+    let active = span.wall_clock_ms().map(|_| Seconds(span.active_ms));
+    page.item(("active seconds: ", Or(active, "not known")));
 }
 
 /// What an agent is, who spawned it where, and where its result arrived; as items of a list.
-pub(super) fn agent_facts(session: &Session, index: ThreadIndex, agent: &Agent, page: &mut Page) {
+fn agent_facts(session: &Session, index: ThreadIndex, agent: &Agent, page: &mut Page) {
     page.item((
         "type: ",
         Or(

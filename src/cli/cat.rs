@@ -29,9 +29,11 @@ pub struct Args {
 /// Prints the file.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let (wanted, file) = match args.what.split_once('/') {
-        Some((wanted, file)) if !file.is_empty() => (wanted, file),
-        _ => (args.what.trim_end_matches('/'), "artefact.md"),
+        // As in any path, two separators are one.
+        Some((wanted, file)) => (wanted, file.trim_start_matches('/')),
+        None => (args.what.as_str(), ""),
     };
+    let file = if file.is_empty() { "artefact.md" } else { file };
     let opened = args.sources.open()?;
     let session = opened.resolve(wanted)?;
     let tree = opened.tree();
@@ -55,7 +57,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match copy(&tree, &place, &mut out) {
         Ok(_) => out.flush().map_err(output::failed),
-        Err(ExportError::Write { source, .. }) => Err(output::failed(source)),
+        Err(ExportError::Write { source, .. } | ExportError::Full { source, .. }) => {
+            Err(output::failed(source))
+        }
         Err(error) => Err(failed(error)),
     }
 }

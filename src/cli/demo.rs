@@ -4,7 +4,6 @@
 //! time, a picture and a line that an interrupted write damaged. The other is a single question.
 
 use super::{Failure, output, sources};
-use crate::store::Source;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -68,7 +67,7 @@ const STORE: &[Sample] = &[
 /// Writes the store and says what to do with it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let folder = &args.folder;
-    sources::refuse_below(&Source::default_places_here(), folder)?;
+    sources::refuse_below_defaults(folder)?;
     refuse_unless_empty(folder)?;
     for sample in STORE {
         write(sample, &folder.join(sample.name))?;
@@ -113,7 +112,7 @@ fn refuse_unless_empty(folder: &Path) -> Result<(), Failure> {
 }
 
 fn write(sample: &Sample, path: &Path) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("cannot write {}", path.display())).because(error);
+    let failed = |error| output::not_written(path, error);
     if let Some(folder) = path.parent() {
         DirBuilder::new()
             .recursive(true)

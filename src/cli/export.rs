@@ -42,7 +42,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             places.push(place);
         }
     }
-    if places.is_empty() {
+    let all = places.is_empty();
+    if all {
+        opened.warn();
         places.push(Place::root());
     }
     let tree = opened.tree();
@@ -54,6 +56,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         match export(&tree, &place, &args.output, stop.flag()) {
             Ok(exported) => faults += report(&exported),
             Err(ExportError::Stopped) => output::Stop::end(),
+            Err(error @ ExportError::Full { .. }) => {
+                let hint = format!(
+                    "free some space, or choose a folder on another disk; what was written so far is in {}: remove it first",
+                    output::shell_word(&args.output)
+                );
+                return Err(Failure::new("cannot export").because(error).hint(hint));
+            }
             Err(error) => return Err(Failure::new("cannot export").because(error)),
         }
         let written: PathBuf = args
@@ -63,13 +72,22 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             .collect();
         output::print(format!("{}\n", written.display()).as_bytes())?;
     }
-    match faults {
-        0 => Ok(()),
-        faults => Err(Failure::new(format!(
+    let unread = if all { opened.unread() } else { 0 };
+    let mut missing = Vec::new();
+    if faults > 0 {
+        missing.push(format!(
             "{faults} of the files could not be exported; all others were"
-        ))
-        .hint("each is named above, with the reason")),
+        ));
     }
+    if unread > 0 {
+        missing.push(format!(
+            "{unread} of the sources' folders and files could not be read; sessions may be missing"
+        ));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(missing.join(", and ")).hint("each is named above, with the reason"))
 }
 
 /// Names what could not be written and says how much that was.

@@ -96,9 +96,7 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let mut rows: Vec<(Row, String)> = rows.drain(..).zip(ids).collect();
     rows.retain(|(row, _)| row.is_wanted(args));
     rows.sort_by(|(a, _), (b, _)| b.when().cmp(&a.when()).then_with(|| a.id.cmp(&b.id)));
-    if sessions.is_empty() {
-        tracing::warn!("no sessions in these sources");
-    } else if rows.is_empty() {
+    if rows.is_empty() && !sessions.is_empty() {
         tracing::warn!("none of the {} sessions here is such a one", sessions.len());
     }
     let text = if args.json {
@@ -112,7 +110,14 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
             .map(|(width, _)| usize::from(width.0));
         table(&rows, width, paint)
     };
-    output::print(text.as_bytes())
+    output::print(text.as_bytes())?;
+    match opened.unread() {
+        0 => Ok(()),
+        unread => Err(Failure::new(format!(
+            "{unread} of the folders and files could not be read; sessions may be missing from the list"
+        ))
+        .hint("each is named above, with the reason")),
+    }
 }
 
 /// A time that a person names: so long ago, a day, or an instant.

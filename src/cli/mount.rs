@@ -79,21 +79,29 @@ fn in_background() -> Result<(), Failure> {
 }
 
 fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
+    if detached {
+        daemon::close_inherited(args.ready_fd).map_err(|error| {
+            Failure::new("cannot tell which files the background process was given").because(error)
+        })?;
+    }
     let listeners = Listeners {
         descriptor: args.ready_fd,
         socket: std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()),
     };
     if let Err(error) = listeners.check() {
         return Err(
-            Failure::wrong_use("cannot write to the descriptor of --ready-fd").because(error),
+            Failure::wrong_use("cannot write to the descriptor of --ready-fd")
+                .because(error)
+                .hint("open it for the command, such as: sessionfs mount --ready-fd 3 … 3>ready"),
         );
     }
     refuse_lone_source(args)?;
     let sources = recognise(&absolute(&args.sources)?, &args.outright.each(absolute)?)?;
     let opened = Opened::excluding(sources, &args.exclude)?;
     let roots = opened.roots();
-    let point = point::check(&args.mountpoint, &roots)
+    let point = point::check(&args.mountpoint, &opened.places())
         .map_err(|error| failure(error.to_string(), error.hint()))?;
+    opened.warn();
     let options = MountOptions {
         source: label(&roots),
         allow_other: args.allow_other,

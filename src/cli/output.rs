@@ -1,12 +1,12 @@
 //! What a command hands over: text on standard output, files that are whole or not there.
 
 use super::Failure;
-use crate::transcript::display;
+pub(super) use crate::transcript::display::shell::word as shell_word;
+use crate::tree::export::{is_full, new_file_in};
 use clap::ColorChoice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,11 +32,19 @@ pub(super) fn failed(error: std::io::Error) -> Failure {
 ///
 /// An interrupt waits until it is done, so that nothing half-written stays.
 pub(super) fn write_file(path: &Path, parts: &[&[u8]]) -> Result<(), Failure> {
-    uninterrupted(|| try_write_file(path, parts)).map_err(|error| {
-        Failure::new(format!("cannot write {}", path.display()))
-            .because(error)
-            .hint("look at the permissions of its folder and the space left, or choose another folder")
-    })
+    uninterrupted(|| try_write_file(path, parts)).map_err(|error| not_written(path, error))
+}
+
+/// Why this file or folder could not be written.
+pub(super) fn not_written(path: &Path, error: std::io::Error) -> Failure {
+    let hint = if is_full(&error) {
+        "free some space, or choose a folder on another disk"
+    } else {
+        "look at the permissions of its folder, or choose another folder"
+    };
+    Failure::new(format!("cannot write {}", path.display()))
+        .because(error)
+        .hint(hint)
 }
 
 fn try_write_file(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
@@ -44,26 +52,12 @@ fn try_write_file(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let mut file = tempfile::Builder::new()
-        .prefix(".sessionfs-")
-        .permissions(std::fs::Permissions::from_mode(0o600))
-        .tempfile_in(folder)?;
+    let mut file = new_file_in(folder)?;
     for part in parts {
-        file.write_all(part)?;
+        file.as_file_mut().write_all(part)?;
     }
     file.persist(path)?;
     Ok(())
-}
-
-/// A path as one word of a shell command that a person may copy.
-pub(super) fn shell_word(path: &Path) -> String {
-    let text = display::line(&path.to_string_lossy());
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+~".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
 }
 
 /// Does `work` with SIGINT, SIGTERM and SIGHUP held back; one that came meanwhile ends the program afterwards, as it would have at once.
@@ -177,6 +171,7 @@ impl Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_is_replaced_whole_and_private() {
@@ -188,13 +183,6 @@ mod tests {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_word_that_a_shell_would_split_is_quoted() {
-        assert_eq!(shell_word(Path::new("./a-b/c_1")), "./a-b/c_1");
-        assert_eq!(shell_word(Path::new("my mount")), "'my mount'");
-        assert_eq!(shell_word(Path::new("it's")), r"'it'\''s'");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where a command's sessions come from, and which one of them it means.
 
-use super::Failure;
+use super::{Failure, output};
+use crate::fuse::point;
 use crate::store::{SessionFiles, Source, SourceError, Store};
 use crate::transcript::display;
 use crate::tree::{Options, Tree};
@@ -53,21 +54,18 @@ impl Outright {
         })
     }
 
-    fn sources(&self) -> impl Iterator<Item = Result<Source, SourceError>> {
+    fn sources(&self) -> impl Iterator<Item = Result<Source, Failure>> {
         let transcripts = self.transcripts.iter();
-        let transcripts = transcripts.map(|folder| Source::transcripts(folder));
-        transcripts.chain(self.logs.iter().map(|folder| Source::logs(folder)))
+        let transcripts = transcripts.map(|folder| usable(folder, Source::transcripts));
+        transcripts.chain(self.logs.iter().map(|folder| usable(folder, Source::logs)))
     }
 }
 
 /// Recognises these folders and takes those of which is said what they hold; with none of both, the default places that are
 /// there.
 pub(super) fn recognise(folders: &[PathBuf], outright: &Outright) -> Result<Vec<Source>, Failure> {
-    let given = folders.iter().map(|folder| Source::recognise(folder));
-    let given: Vec<Source> = given
-        .chain(outright.sources())
-        .collect::<Result<_, _>>()
-        .map_err(unusable)?;
+    let given = folders.iter().map(|folder| one(folder));
+    let given: Vec<Source> = given.chain(outright.sources()).collect::<Result<_, _>>()?;
     if !given.is_empty() {
         return Ok(given);
     }
@@ -93,11 +91,45 @@ pub(super) fn recognise(folders: &[PathBuf], outright: &Outright) -> Result<Vec<
 }
 
 fn one(folder: &Path) -> Result<Source, Failure> {
-    Source::recognise(folder).map_err(unusable)
+    usable(folder, Source::recognise)
 }
 
-fn unusable(error: SourceError) -> Failure {
-    Failure::new("cannot use this source").because(error)
+/// Makes a source of a folder, unless it lies in a mount of ours.
+fn usable(
+    folder: &Path,
+    make: fn(&Path) -> Result<Source, SourceError>,
+) -> Result<Source, Failure> {
+    refuse_own_mount(folder)?;
+    make(folder).map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::new("cannot use this source").because(error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
+}
+
+/// What a mount of ours shows is made from sessions and would be misread as some.
+fn refuse_own_mount(folder: &Path) -> Result<(), Failure> {
+    let Some(mount) = point::mount_of_ours(folder) else {
+        return Ok(());
+    };
+    let what = format!(
+        "cannot use this source: {} lies in the sessionfs mount on {}",
+        folder.display(),
+        mount.point.display()
+    );
+    Err(if mount.is_dead {
+        let unmount = format!(
+            "unmount it: sessionfs unmount {}",
+            output::shell_word(&mount.point)
+        );
+        Failure::new(format!("{what}, whose process has died")).hint(unmount)
+    } else {
+        Failure::new(format!("{what}, which shows sessions and stores none"))
+            .hint("give the folder that it was mounted from")
+    })
 }
 
 /// Sources that were opened.
@@ -108,7 +140,6 @@ impl Opened {
     /// when it comes.
     pub(super) fn excluding(sources: Vec<Source>, excluded: &[String]) -> Result<Self, Failure> {
         let all = Self(Arc::new(Store::new(sources.clone())));
-        all.warn();
         if excluded.is_empty() {
             return Ok(all);
         }
@@ -130,6 +161,11 @@ impl Opened {
         Arc::clone(&self.0)
     }
 
+    /// The directories in which their sessions lie, also those to which links lead.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        self.0.places()
+    }
+
     /// Their directories.
     pub(super) fn roots(&self) -> Vec<PathBuf> {
         let sources = self.0.sources().iter();
@@ -147,10 +183,11 @@ impl Opened {
     }
 
     /// The ID of the session that a person means by it, or by a beginning of it.
+    ///
+    /// What is wrong with other files is said only where there is no such session: it may lie in them.
     pub(super) fn resolve(&self, wanted: &str) -> Result<String, Failure> {
-        self.warn();
         let index = self.0.index();
-        resolve(index.ids(), wanted)
+        resolve(index.ids(), wanted).inspect_err(|_| self.warn())
     }
 
     /// The files of a session that was there a moment ago.
@@ -167,19 +204,43 @@ impl Opened {
 
     /// Refuses a place for output that lies below a source.
     pub(super) fn refuse_below(&self, output: &Path) -> Result<(), Failure> {
-        refuse_below(&self.roots(), output)
+        refuse_below(&self.places(), output)
     }
 
-    /// Says what could not be used and belongs to no session.
-    fn warn(&self) {
-        for problem in self.0.index().problems() {
-            tracing::warn!("{}", display::line(&problem.to_string()));
+    /// Says what could not be used and belongs to no session, and whether there is no session at all.
+    pub(super) fn warn(&self) {
+        let index = self.0.index();
+        for problem in index.problems() {
+            let said = display::line(&problem.to_string());
+            if problem.failed {
+                tracing::error!("{said}");
+            } else {
+                tracing::warn!("{said}");
+            }
         }
+        if index.is_empty() {
+            tracing::warn!("no sessions in these sources");
+        }
+    }
+
+    /// How many folders and files could not be read, so that nobody knows which sessions are there.
+    pub(super) fn unread(&self) -> usize {
+        let index = self.0.index();
+        index.problems().iter().filter(|p| p.failed).count()
     }
 }
 
+/// Refuses a place for output that lies below one of the default places of sessions.
+pub(super) fn refuse_below_defaults(output: &Path) -> Result<(), Failure> {
+    let roots = Source::default_places_here();
+    // One that is not there, or cannot be read, leads nowhere else.
+    let sources = roots.iter().filter_map(|root| Source::recognise(root).ok());
+    let linked = Store::new(sources.collect()).places();
+    refuse_below(&[roots, linked].concat(), output)
+}
+
 /// Refuses a place for output that lies below one of these folders that hold sessions: no command ever writes there.
-pub(super) fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
+fn refuse_below(roots: &[PathBuf], output: &Path) -> Result<(), Failure> {
     let place = resolved(output).map_err(|error| {
         Failure::new(format!("cannot look at {}", output.display())).because(error)
     })?;

@@ -4,10 +4,11 @@
 //! standard output, which is a pipe, and shares standard error with the first, so that what it says is seen as it said it.
 
 use super::signals::Caught;
+use crate::store::safe_name_within;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, close, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -22,11 +23,17 @@ use std::time::{Duration, Instant};
 /// What the background process says when it is ready.
 const READY: &[u8] = b"READY=1\n";
 
+/// The open descriptors of this process.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
 /// How long a process that is asked to end is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A log of this length is put aside before a new mount writes to it.
 const LOG_LIMIT: u64 = 1 << 20;
+
+/// Bytes of a log's name without its endings.
+const LONGEST_NAME: usize = 240;
 
 /// How a start in the background went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +127,27 @@ fn ended(child: &mut Child) -> Result<Started, StartError> {
     }
 }
 
+/// Closes what the second process has from whoever started the first one, but for standard input, output and error, and `kept`. A lock
+/// or a pipe would be held for as long as the mount lives.
+///
+/// To be called before anything is opened and while there is one thread.
+pub fn close_inherited(kept: Option<u32>) -> io::Result<()> {
+    let number = |entry: io::Result<DirEntry>| {
+        let name = entry?.file_name();
+        Ok::<_, io::Error>(name.to_str().and_then(|name| name.parse().ok()))
+    };
+    let open: Vec<Option<u32>> = std::fs::read_dir(DESCRIPTORS)?
+        .map(number)
+        .collect::<Result<_, _>>()?;
+    for number in open.into_iter().flatten() {
+        if number > 2 && Some(number) != kept {
+            // The one that the list was read with is closed already.
+            let _ = close(number.cast_signed());
+        }
+    }
+    Ok(())
+}
+
 /// Tells the first process that this one is ready, and lets go of all that came from it: terminal, directory, input and output.
 ///
 /// Standard error goes on to the log. Fails if the first process is gone: then nobody wants this one.
@@ -141,7 +169,8 @@ pub fn settle(log: Option<&File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a mount on this point logs: `$XDG_STATE_HOME/sessionfs/<the point's name>.log`, by default below `~/.local/state`.
+/// Where a mount on this point logs: `$XDG_STATE_HOME/sessionfs/<the point's name>.log`, by default below `~/.local/state`. The name is
+/// made safe.
 ///
 /// Nothing if there is no home.
 pub fn log_path(point: &Path) -> Option<PathBuf> {
@@ -156,12 +185,9 @@ fn log_path_in(point: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Opt
     };
     let state =
         absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    let mut name = point
-        .file_name()
-        .unwrap_or(OsStr::new("root"))
-        .to_os_string();
-    name.push(".log");
-    Some(state.join("sessionfs").join(name))
+    let name = point.file_name().unwrap_or(OsStr::new("root"));
+    let name = safe_name_within(name.as_bytes(), LONGEST_NAME);
+    Some(state.join("sessionfs").join(name + ".log"))
 }
 
 /// Opens a log for writing at its end. Makes its directory, and puts a long one aside as `<name>.old`.
@@ -222,7 +248,13 @@ impl Listeners {
             .map(|number| {
                 OpenOptions::new()
                     .write(true)
-                    .open(format!("/proc/self/fd/{number}"))
+                    .open(format!("{DESCRIPTORS}/{number}"))
+                    .map_err(|error| match error.kind() {
+                        io::ErrorKind::NotFound => {
+                            io::Error::other(format!("descriptor {number} is not open"))
+                        }
+                        _ => error,
+                    })
             })
             .transpose()
     }
@@ -252,6 +284,7 @@ mod tests {
             some("/h/.local/state/sessionfs/mnt.log")
         );
         assert_eq!(of("/a/mnt", "", ""), None);
+        assert_eq!(of("/a/m\n\t", "/s", ""), some("/s/sessionfs/m%0A%09.log"));
     }
 
     #[test]
@@ -287,6 +320,7 @@ mod tests {
             descriptor: Some(987_654),
             socket: None,
         };
-        assert!(listeners.check().is_err());
+        let error = listeners.check().unwrap_err();
+        assert_eq!(error.to_string(), "descriptor 987654 is not open");
     }
 }

@@ -6,6 +6,7 @@
 use super::busy::{self, User};
 use super::helper::{self, Refusal};
 use super::mountinfo::{self, Mounted};
+use crate::transcript::display::shell;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
 use std::fs;
@@ -81,12 +82,15 @@ impl PointError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Missing(point) => Some(format!("make it first: mkdir {}", point.display())),
+            Self::Missing(point) => Some(format!("make it first: mkdir {}", shell::word(point))),
             Self::NotDirectory(_) | Self::NotEmpty(_) => Some("give an empty directory".to_owned()),
-            Self::Mounted { point, .. } => Some(format!(
-                "choose another, or unmount it: sessionfs unmount {}",
-                point.display()
-            )),
+            Self::Mounted { point, file_system } if file_system == mountinfo::FILE_SYSTEM => {
+                Some(format!(
+                    "choose another, or unmount it: sessionfs unmount {}",
+                    shell::word(point)
+                ))
+            }
+            Self::Mounted { .. } => Some("give an empty directory in it, or elsewhere".to_owned()),
             Self::IsSource(_) | Self::InSource { .. } | Self::AroundSource { .. } => {
                 Some("give an empty directory outside of every source".to_owned())
             }
@@ -135,9 +139,9 @@ impl UnmountError {
         match self {
             Self::Busy { point, .. } => Some(format!(
                 "end them and try again; to unmount all the same: fusermount3 -u -z {}",
-                point.display()
+                shell::word(point)
             )),
-            Self::NotOurs { point, .. } => Some(format!("try: umount {}", point.display())),
+            Self::NotOurs { point, .. } => Some(format!("try: umount {}", shell::word(point))),
             Self::NotMounted(_) | Self::Refused { .. } => None,
         }
     }
@@ -186,6 +190,34 @@ pub fn is_mounted(mountpoint: &Path) -> bool {
         Ok::<_, io::Error>(mountinfo::topmost(&mountinfo::all()?, &point).is_some())
     };
     listed().unwrap_or(false)
+}
+
+/// A mount of sessionfs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnMount {
+    /// Where it is.
+    pub point: PathBuf,
+    /// Whether the process behind it has died.
+    pub is_dead: bool,
+}
+
+/// The mount of ours in which this path lies, if it lies in one.
+pub fn mount_of_ours(path: &Path) -> Option<OwnMount> {
+    let all = mountinfo::all().ok()?;
+    if !all.iter().any(Mounted::is_ours) {
+        return None;
+    }
+    // A dead mount does not tell where a path below it leads; then what is above the last part has to do.
+    let place = path.canonicalize().or_else(|_| resolve(path));
+    let place = place.or_else(|_| std::path::absolute(path)).ok()?;
+    let around = all
+        .iter()
+        .filter(|mounted| mountinfo::is_below(&place, &mounted.point));
+    let mounted = around.max_by_key(|mounted| mounted.point.as_os_str().len())?;
+    mounted.is_ours().then(|| OwnMount {
+        point: mounted.point.clone(),
+        is_dead: is_dead(mounted),
+    })
 }
 
 /// Unmounts a mount of ours. One whose process died is unmounted whoever still has it open: nothing in it can be used.

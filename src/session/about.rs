@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::transcript::display::paths;
 use crate::transcript::line::{FileLines, TitleBy, What};
 use crate::transcript::text::{Buffers, Text};
 use crate::transcript::thread::{Block, TurnKind};
@@ -99,6 +100,8 @@ pub(super) fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<St
 pub(super) fn shortened(text: &str) -> Option<String> {
     const LONGEST: usize = 80;
     let line = text.trim().lines().next()?.trim_end();
+    // Shortened before it is cut: in the middle of a path the cut would make an earlier part the last one.
+    let line = paths::shorten(line);
     let cut: String = line.chars().take(LONGEST).collect();
     Some(if cut.len() < line.len() {
         format!("{cut}…")

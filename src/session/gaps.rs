@@ -1,5 +1,6 @@
 //! What is not known of a session, counted where it is met.
 
+use crate::transcript::display::paths;
 use crate::transcript::line::{Aside, Line, What};
 use crate::transcript::text::Buffers;
 use crate::transcript::thread::Stamp;
@@ -45,6 +46,8 @@ pub(super) fn note_lines(lines: &[Line], buffers: &Buffers, completeness: &mut C
                 } else {
                     &mut completeness.line_types_unknown
                 };
+                // Behind the family's slash the beginning of a path would not be seen any more.
+                let kind = paths::shorten(&kind);
                 *map.entry(format!("{family}{kind}")).or_default() += 1;
             }
             What::Turn { .. } | What::Response(_) => {

@@ -4,15 +4,17 @@
 //! looked at; as long as neither the names nor those looks say something new, the folder of last time is given again.
 
 use super::Fingerprint;
-use super::Problem;
-use super::listing::{Kind, Listing, Listings};
+use super::listing::{Kind, Listing, Listings, Named};
 use super::open::kind_of;
 use super::probe::Probes;
 use super::source::is_uuid;
+use super::{Problem, StoreError};
+use nix::errno::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -41,14 +43,29 @@ impl Folder {
 /// What one session has in one folder.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
-    /// Whether `<stem>.jsonl` is there.
-    pub(super) main: bool,
+    /// `<stem>.jsonl`, if it is there.
+    pub(super) main: Option<Main>,
     /// Whether `<stem>/` is there.
     pub(super) folder: bool,
     /// Files of its agents that lie in the folder itself.
     pub(super) beside: Vec<OsString>,
     /// Files that cannot be used: base name and why.
     pub(super) unused: Vec<(String, String)>,
+}
+
+impl Piece {
+    /// Whether there is nothing but the main file.
+    pub(super) fn is_main_alone(&self) -> bool {
+        !self.folder && self.beside.is_empty() && self.unused.is_empty()
+    }
+}
+
+/// Which file a main file is, as far as its folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Main {
+    pub(super) inode: u64,
+    /// Whether its name here is a symbolic link.
+    pub(super) linked: bool,
 }
 
 /// Folders as they were seen last.
@@ -70,7 +87,7 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fact {
     /// The main file of the session of its stem.
-    Main,
+    Main(Main),
     /// The folder of the session of its name.
     Session,
     /// An agent's transcript that names its session.
@@ -80,7 +97,26 @@ enum Fact {
     /// None of the store's business.
     Nothing,
     /// What should have been a transcript or a folder, and why it is not.
-    Fault(String),
+    Fault(Fault),
+}
+
+/// Why an entry cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    why: String,
+    /// Whether the file system refused, so that nobody knows what is there.
+    failed: bool,
+}
+
+impl Fact {
+    fn unusable(why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self::Fault(Fault { why, failed: false })
+    }
+
+    fn failed(why: String) -> Self {
+        Self::Fault(Fault { why, failed: true })
+    }
 }
 
 impl Folders {
@@ -102,7 +138,7 @@ impl Folders {
     ) -> Result<Arc<Folder>, Problem> {
         let listing = listings
             .list(path)
-            .map_err(|error| Problem::new(path, format!("cannot be listed: {error}")))?;
+            .map_err(|error| Problem::failed(path, format!("cannot be listed: {error}")))?;
         let look = Look {
             path,
             root,
@@ -159,11 +195,15 @@ struct Look<'a> {
 impl Look<'_> {
     /// What the entry is, if its name and kind decide it.
     fn by_name(&self, entry: usize) -> Option<Fact> {
-        let (name, kind) = &self.listing.entries[entry];
+        let Named { name, kind, inode } = &self.listing.entries[entry];
+        let main = Fact::Main(Main {
+            inode: *inode,
+            linked: false,
+        });
         match (kind, stem(name)) {
-            (Kind::File, Some(stem)) => is_uuid(stem).then_some(Fact::Main),
+            (Kind::File, Some(stem)) => is_uuid(stem).then_some(main),
             (Kind::File | Kind::Special, None) => Some(Fact::Nothing),
-            (Kind::Directory, Some(_)) => Some(Fact::Fault("a directory, no transcript".into())),
+            (Kind::Directory, Some(_)) => Some(Fact::unusable("a directory, no transcript")),
             (Kind::Directory, None) if self.has_main(name) => Some(Fact::Session),
             (Kind::Directory, None) if is_uuid(name) && !self.root => Some(Fact::Session),
             (Kind::Directory, None) | (Kind::Special, Some(_)) | (Kind::Link, _) => None,
@@ -172,58 +212,74 @@ impl Look<'_> {
 
     /// What an entry is whose name does not decide it.
     fn closely(&self, entry: usize) -> Fact {
-        let (name, kind) = &self.listing.entries[entry];
+        let Named { name, kind, .. } = &self.listing.entries[entry];
         let path = self.path.join(name);
         let expected = stem(name).is_some() || self.root;
-        let fault = |why: String| {
-            if expected {
-                Fact::Fault(why)
-            } else {
-                Fact::Nothing
-            }
-        };
+        let fault = |fact: Fact| if expected { fact } else { Fact::Nothing };
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
-            Err(_) if *kind == Kind::Link => {
-                return fault("a symbolic link that leads nowhere".into());
+            Err(error) if *kind == Kind::Link && leads_nowhere(&error) => {
+                return fault(Fact::unusable("a symbolic link that leads nowhere"));
             }
             // It went away since its folder was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Fact::Nothing,
-            Err(error) => return fault(format!("cannot be looked at: {error}")),
+            Err(error) => return fault(Fact::failed(format!("cannot be looked at: {error}"))),
         };
         if metadata.is_dir() {
-            return match stem(name) {
-                Some(_) => Fact::Fault("a directory, no transcript".into()),
+            let fact = match stem(name) {
+                Some(_) => Fact::unusable("a directory, no transcript"),
                 None => self.directory(name, &path),
+            };
+            // A project folder may lie anywhere; what belongs to one session must not be somebody else's.
+            return match fact {
+                Fact::Session if *kind == Kind::Link => {
+                    self.target(&path).map_or_else(|why| why, |_| fact)
+                }
+                fact => fact,
             };
         }
         let Some(stem) = stem(name) else {
             return Fact::Nothing;
         };
         if !metadata.is_file() {
-            return Fact::Fault(format!("{}, which is never opened", kind_of(&metadata)));
+            return Fact::unusable(format!("{}, which is never opened", kind_of(&metadata)));
         }
         let target = if *kind == Kind::Link {
-            match path.canonicalize() {
-                Ok(target) if (self.inside)(&target) => target,
-                Ok(_) => return Fact::Fault("a symbolic link that leads out of the source".into()),
-                Err(error) => return Fact::Fault(format!("cannot be followed: {error}")),
+            match self.target(&path) {
+                Ok(target) => target,
+                Err(why) => return why,
             }
         } else {
             path
         };
         let is_agent = agent_id(name).is_some();
+        let main = Fact::Main(Main {
+            inode: metadata.ino(),
+            linked: *kind == Kind::Link,
+        });
         if !is_agent && is_uuid(stem) {
-            return Fact::Main;
+            return main;
         }
         match self.probes.head(&target, Fingerprint::of(&metadata)) {
-            Err(error) => Fact::Fault(error.reason()),
+            Err(error @ StoreError::NotRegular { .. }) => Fact::unusable(error.reason()),
+            Err(error) => Fact::failed(error.reason()),
             Ok(head) if is_agent => head.session.map_or_else(
-                || Fact::Fault("an agent's transcript that names no session".into()),
+                || Fact::unusable("an agent's transcript that names no session"),
                 Fact::Agent,
             ),
-            Ok(head) if head.transcript => Fact::Main,
-            Ok(_) => Fact::Fault("no line in its head is a transcript's".into()),
+            Ok(head) if head.transcript => main,
+            Ok(_) => Fact::unusable("no line in its head is a transcript's"),
+        }
+    }
+
+    /// Where a link leads, if that is where it may lead.
+    fn target(&self, link: &Path) -> Result<PathBuf, Fact> {
+        match link.canonicalize() {
+            Ok(target) if (self.inside)(&target) => Ok(target),
+            Ok(_) => Err(Fact::unusable(
+                "a symbolic link that leads out of the source",
+            )),
+            Err(error) => Err(Fact::failed(format!("cannot be followed: {error}"))),
         }
     }
 
@@ -233,11 +289,11 @@ impl Look<'_> {
         }
         let listing = match self.listings.list(path) {
             Ok(listing) => listing,
-            Err(error) => return Fact::Fault(format!("cannot be listed: {error}")),
+            Err(error) => return Fact::failed(format!("cannot be listed: {error}")),
         };
         // An export may keep each session in a folder of its own, which is then a small project folder.
         let holds_main = || {
-            let mut names = listing.entries.iter().map(|(name, _)| name);
+            let mut names = listing.entries.iter().map(|entry| &entry.name);
             names.any(|name| stem(name).is_some() && agent_id(name).is_none())
         };
         let has_agents = listing.kind(OsStr::new("subagents")) == Some(Kind::Directory);
@@ -267,15 +323,15 @@ impl Look<'_> {
         };
         if self.listing.cut {
             let why = "has more names than are read; the rest are left out";
-            folder.problems.push(Problem::new(self.path, why.into()));
+            folder.problems.push(Problem::failed(self.path, why.into()));
         }
         let mut facts = facts.iter();
         let mut faults = Vec::new();
         let mut linked = Vec::new();
-        for (i, (name, kind)) in self.listing.entries.iter().enumerate() {
+        for (i, Named { name, kind, .. }) in self.listing.entries.iter().enumerate() {
             let fact = self.by_name(i).or_else(|| facts.next().cloned());
             match fact.unwrap_or(Fact::Nothing) {
-                Fact::Main => folder.piece(stem(name).unwrap_or(name)).main = true,
+                Fact::Main(main) => folder.piece(stem(name).unwrap_or(name)).main = Some(main),
                 Fact::Session => folder.piece(name).folder = true,
                 Fact::Agent(session) => {
                     let piece = folder.piece(OsStr::new(&session));
@@ -285,19 +341,21 @@ impl Look<'_> {
                 Fact::Project if *kind == Kind::Link => linked.push(self.path.join(name)),
                 Fact::Project => folder.projects.push(self.path.join(name)),
                 Fact::Nothing => {}
-                Fact::Fault(why) => faults.push((name, why)),
+                Fact::Fault(fault) => faults.push((name, fault)),
             }
         }
         folder.projects.append(&mut linked);
-        for (name, why) in faults {
+        for (name, Fault { why, failed }) in faults {
             // A fault of a session that has something else here is that session's to tell.
-            match stem(name).and_then(|stem| folder.pieces.get_mut(stem)) {
+            match folder.pieces.get_mut(stem(name).unwrap_or(name)) {
                 Some(piece) => piece
                     .unused
                     .push((name.to_string_lossy().into_owned(), why)),
-                None => folder
-                    .problems
-                    .push(Problem::new(&self.path.join(name), why)),
+                None => folder.problems.push(Problem {
+                    path: self.path.join(name),
+                    why,
+                    failed,
+                }),
             }
         }
         folder
@@ -309,6 +367,11 @@ impl Look<'_> {
         name.push(".meta.json");
         matches!(self.listing.kind(&name), Some(Kind::File | Kind::Link)).then_some(name)
     }
+}
+
+/// Whether a link that cannot be looked through ends at nothing, or at itself.
+fn leads_nowhere(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ELOOP as i32)
 }
 
 /// What stands before `.jsonl`.

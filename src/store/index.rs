@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -24,6 +24,8 @@ const CHUNK: usize = 256 << 10;
 pub struct Index {
     pub(super) sessions: BTreeMap<String, Located>,
     problems: Vec<Problem>,
+    /// Those that were seen before the sessions were put together.
+    problems_of_folders: Vec<Problem>,
     folders: Vec<Arc<Folder>>,
     logs: Logs,
     /// Whether two sources have a session of the same ID, so that contents decide what is listed.
@@ -48,6 +50,11 @@ impl Located {
             .filter_map(|folder| Some((&**folder, folder.pieces.get(&self.stem)?)))
     }
 
+    /// Whether it is one main file and nothing else.
+    fn is_main_alone(&self) -> bool {
+        self.folders.len() == 1 && self.pieces().all(|(_, piece)| piece.is_main_alone())
+    }
+
     /// Where its main file lies in this folder.
     pub(super) fn main(&self, folder: &Folder) -> PathBuf {
         let mut name = self.stem.clone();
@@ -67,7 +74,7 @@ impl Located {
             return super::modified(&log.path());
         }
         let files = self.pieces().flat_map(|(folder, piece)| {
-            let main = piece.main.then(|| self.main(folder));
+            let main = piece.main.map(|_| self.main(folder));
             let beside = piece.beside.iter().map(|name| folder.path.join(name));
             main.into_iter().chain(beside)
         });
@@ -100,6 +107,12 @@ impl Index {
         self.sessions.is_empty()
     }
 
+    /// The folders in which they lie, as the sources name them.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        let holding = self.folders.iter().filter(|f| !f.pieces.is_empty());
+        holding.map(|folder| folder.path.as_path())
+    }
+
     /// When a folder with sessions last got or lost an entry; none if there is no folder.
     pub fn modified(&self) -> Option<SystemTime> {
         let folders = self.folders.iter().map(|folder| folder.modified);
@@ -107,10 +120,57 @@ impl Index {
     }
 
     /// Faults that belong to no session: an unreadable folder, an agent's file that names no session, a `.jsonl` that is
-    /// no transcript. Sorted by path.
+    /// no transcript, a second name of a main file. Sorted by path.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
+}
+
+impl Index {
+    /// Leaves out a session that is nothing but a second name of another one's main file, and says so. Of several names
+    /// one that is no symbolic link stays, else the first.
+    fn leave_out_second_names(&mut self) {
+        let mut mains = Vec::new();
+        for (id, located) in &self.sessions {
+            for (folder, piece) in located.pieces() {
+                mains.extend(piece.main.map(|main| (main, id, located.main(folder))));
+            }
+        }
+        mains.sort_by_key(|(main, ..)| main.inode);
+        let mut second = Vec::new();
+        for alike in mains.chunk_by(|(a, ..), (b, ..)| a.inode == b.inode) {
+            if alike.len() == 1 {
+                continue;
+            }
+            // Two file systems may use one number, so the status decides.
+            let files = alike.iter();
+            let mut files: Vec<_> = files
+                .filter_map(|(main, id, path)| Some((identity(path)?, main.linked, *id, path)))
+                .collect();
+            files.sort();
+            for names in files.chunk_by(|(a, ..), (b, ..)| a == b) {
+                let (_, _, first, kept) = names[0];
+                let others = names
+                    .iter()
+                    .filter(|(_, _, id, _)| *id != first && self.sessions[*id].is_main_alone());
+                second.extend(
+                    others.map(|(_, _, id, path)| ((*id).clone(), (*path).clone(), kept.clone())),
+                );
+            }
+        }
+        for (id, path, kept) in second {
+            self.sessions.remove(&id);
+            let why = format!("the same file as {}", kept.display());
+            self.problems.push(Problem::new(&path, why));
+        }
+        self.problems.sort();
+    }
+}
+
+/// Device and inode number: which file it is.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let status = std::fs::metadata(path).ok()?;
+    Some(Fingerprint::of(&status).identity())
 }
 
 /// What is remembered from one index to the next.
@@ -150,13 +210,14 @@ impl Indexer {
         if !self.last.contested
             && same(&self.last.folders, &folders)
             && self.last.logs.is_same(&logs)
-            && self.last.problems == problems
+            && self.last.problems_of_folders == problems
         {
             return self.last.clone();
         }
         self.folders.keep(&folders);
         let mut index = Index {
-            problems,
+            problems: problems.clone(),
+            problems_of_folders: problems,
             folders,
             ..Index::default()
         };
@@ -194,6 +255,7 @@ impl Indexer {
                 self.add(&mut index, &id, found, sources, listings);
             }
         }
+        index.leave_out_second_names();
         for log in logs.places() {
             // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
             let has_transcript = |other: &Located| other.log.is_none();

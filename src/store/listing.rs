@@ -5,7 +5,7 @@ use quick_cache::sync::Cache;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -29,6 +29,15 @@ pub(super) enum Kind {
     Special,
 }
 
+/// A name in a directory.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) name: OsString,
+    pub(super) kind: Kind,
+    /// The inode number, as the directory gives it.
+    pub(super) inode: u64,
+}
+
 /// The names in one directory at one time, sorted.
 #[derive(Debug)]
 pub(super) struct Listing {
@@ -36,7 +45,7 @@ pub(super) struct Listing {
     pub(super) identity: (u64, u64),
     /// When the directory last got or lost an entry.
     pub(super) modified: SystemTime,
-    pub(super) entries: Box<[(OsString, Kind)]>,
+    pub(super) entries: Box<[Named]>,
     /// Whether the directory has more names than fit.
     pub(super) cut: bool,
     changed: Changed,
@@ -48,9 +57,9 @@ impl Listing {
     pub(super) fn kind(&self, name: &OsStr) -> Option<Kind> {
         let at = self
             .entries
-            .binary_search_by(|(other, _)| other.as_os_str().cmp(name))
+            .binary_search_by(|other| other.name.as_os_str().cmp(name))
             .ok()?;
-        Some(self.entries[at].1)
+        Some(self.entries[at].kind)
     }
 }
 
@@ -126,9 +135,13 @@ pub(super) fn read(path: &Path, metadata: &Metadata) -> io::Result<Listing> {
                 Kind::Special
             }
         });
-        entries.push((entry.file_name(), kind));
+        entries.push(Named {
+            name: entry.file_name(),
+            kind,
+            inode: entry.ino(),
+        });
     }
-    entries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let changed = changed(metadata);
     Ok(Listing {
         identity: (metadata.dev(), metadata.ino()),

@@ -26,7 +26,7 @@ pub(super) struct LogPlace {
 
 /// Whether a directory is one of framed logs by the names in it: it has a log, and no transcript.
 pub(super) fn are_in(listing: &Listing) -> bool {
-    let names = || listing.entries.iter().map(|(name, _)| name.as_os_str());
+    let names = || listing.entries.iter().map(|entry| entry.name.as_os_str());
     names().any(|name| id(name).is_some())
         && !names().any(|name| super::folder::stem(name).is_some())
 }
@@ -75,8 +75,8 @@ impl Logs {
     pub(super) fn places(&self) -> impl Iterator<Item = LogPlace> {
         self.0.iter().flat_map(|(directory, listing)| {
             let entries = listing.entries.iter();
-            let files = entries.filter(|(_, kind)| *kind != Kind::Directory);
-            files.filter_map(|(name, _)| {
+            let files = entries.filter(|entry| entry.kind != Kind::Directory);
+            files.map(|entry| &entry.name).filter_map(|name| {
                 Some(LogPlace {
                     id: id(name)?.to_owned(),
                     directory: directory.clone(),
@@ -131,8 +131,8 @@ impl LogPlace {
         let prefix = format!("{}-", self.id);
         let from = listing
             .entries
-            .partition_point(|(name, _)| name.as_bytes() < prefix.as_bytes());
-        let rest = listing.entries[from..].iter().map(|(name, _)| name);
+            .partition_point(|entry| entry.name.as_bytes() < prefix.as_bytes());
+        let rest = listing.entries[from..].iter().map(|entry| &entry.name);
         rest.take_while(move |name| name.as_bytes().starts_with(prefix.as_bytes()))
             .filter_map(|name| {
                 let name = name.to_str()?;

@@ -93,7 +93,7 @@ impl Beginnings {
 
     /// A session's first main file, its state, and how it begins.
     fn main(&self, located: &Located) -> Option<(PathBuf, Fingerprint, Head)> {
-        let (folder, _) = located.pieces().find(|(_, piece)| piece.main)?;
+        let (folder, _) = located.pieces().find(|(_, piece)| piece.main.is_some())?;
         let path = located.main(folder);
         let metadata = std::fs::metadata(&path)
             .ok()

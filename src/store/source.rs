@@ -53,7 +53,7 @@ pub enum SourceError {
         kind: &'static str,
     },
     /// The file system refused.
-    #[error("{}: this source cannot be read: {source}; look at its permissions", path.display())]
+    #[error("{}: this source cannot be read: {source}", path.display())]
     Unreadable {
         /// What was given.
         path: PathBuf,
@@ -165,6 +165,22 @@ fn canonical(path: &Path) -> Result<PathBuf, SourceError> {
 }
 
 impl SourceError {
+    /// What to do about it, where the error itself does not say.
+    pub fn hint(&self) -> Option<&'static str> {
+        let Self::Unreadable { source, .. } = self else {
+            return None;
+        };
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Some("look at its permissions, and at those of the folders above it")
+            }
+            io::ErrorKind::NotConnected => Some(
+                "the process behind what is mounted there has died: mount it again, or unmount it",
+            ),
+            _ => None,
+        }
+    }
+
     fn unreadable(path: &Path, source: io::Error) -> Self {
         Self::Unreadable {
             path: path.to_path_buf(),
@@ -308,6 +324,17 @@ mod tests {
         let fifo = dir.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(text("fifo").contains("this is a FIFO"));
+    }
+
+    #[test]
+    fn the_advice_fits_the_reason() {
+        let hint = |reason: io::ErrorKind| {
+            let error = SourceError::unreadable(Path::new("x"), reason.into());
+            error.hint().unwrap_or_default()
+        };
+        assert!(hint(io::ErrorKind::PermissionDenied).contains("permissions"));
+        assert!(hint(io::ErrorKind::NotConnected).contains("unmount"));
+        assert_eq!(hint(io::ErrorKind::InvalidFilename), "");
     }
 
     #[test]

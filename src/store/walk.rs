@@ -75,7 +75,7 @@ struct Directory {
 
 impl Found<'_> {
     fn piece(&mut self, stem: &OsStr, piece: &Piece) {
-        if piece.main {
+        if piece.main.is_some() {
             let mut name = stem.to_owned();
             name.push(".jsonl");
             let name = PathBuf::from(name);
@@ -116,9 +116,9 @@ impl Found<'_> {
             if listing.cut {
                 self.unused(&directory.name, "has more names than are read".into());
             }
-            for (entry, kind) in &listing.entries {
-                let name = directory.name.join(entry);
-                let below = match kind {
+            for entry in &listing.entries {
+                let name = directory.name.join(&entry.name);
+                let below = match entry.kind {
                     Kind::Directory => Some(name),
                     Kind::File | Kind::Link | Kind::Special => {
                         let role = role(&name);
@@ -129,7 +129,7 @@ impl Found<'_> {
                 let depth = directory.depth + 1;
                 if depth > DEEPEST {
                     self.unused(&name, format!("lies more than {DEEPEST} directories deep"));
-                } else if *kind == Kind::Link {
+                } else if entry.kind == Kind::Link {
                     linked.push_back(Directory { name, depth });
                 } else {
                     queue.push_back(Directory { name, depth });
@@ -138,34 +138,30 @@ impl Found<'_> {
         }
     }
 
+    /// What a link leads to, or why it is not followed.
+    fn follow(&self, link: &Path) -> Result<(PathBuf, std::fs::Metadata), String> {
+        let leads_nowhere = |_| "a symbolic link that leads nowhere".to_owned();
+        let metadata = std::fs::metadata(link).map_err(leads_nowhere)?;
+        let target = link.canonicalize();
+        let target = target.map_err(|error| format!("cannot be followed: {error}"))?;
+        if inside(self.walk.sources, &self.folder.path, &target) {
+            Ok((target, metadata))
+        } else {
+            Err("a symbolic link that leads out of the source".to_owned())
+        }
+    }
+
     /// Takes in what is not a directory by its own word. Gives the name back if it is one after all, by a link.
     fn entry(&mut self, name: &Path, role: FileRole) -> Option<PathBuf> {
         let mut path = self.folder.path.join(name);
         let metadata = match std::fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_symlink() => match std::fs::metadata(&path) {
-                Ok(metadata) if metadata.is_dir() => return Some(name.to_path_buf()),
-                Ok(metadata) => {
-                    let target = path.canonicalize();
-                    match target {
-                        Ok(target) if inside(self.walk.sources, &self.folder.path, &target) => {
-                            path = target;
-                        }
-                        Ok(_) => {
-                            self.unused(
-                                name,
-                                "a symbolic link that leads out of the source".into(),
-                            );
-                            return None;
-                        }
-                        Err(error) => {
-                            self.unused(name, format!("cannot be followed: {error}"));
-                            return None;
-                        }
-                    }
+            Ok(metadata) if metadata.is_symlink() => match self.follow(&path) {
+                Ok((target, metadata)) => {
+                    path = target;
                     metadata
                 }
-                Err(_) => {
-                    self.unused(name, "a symbolic link that leads nowhere".into());
+                Err(why) => {
+                    self.unused(name, why);
                     return None;
                 }
             },

@@ -23,7 +23,7 @@ pub(super) struct Telemetry {
     pub versions: Vec<Safe>,
     /// The last part of the main thread's first working directory.
     pub project: Option<Safe>,
-    /// The session's title: the person's own, else the harness's, else a summary.
+    /// The session's title: the person's own, else the harness's, else a summary, else the beginning of the first prompt's first line.
     pub title: Option<Safe>,
     /// Whether the session was read from a store of captured logs and not from the harness's own files.
     pub captured: bool,
@@ -410,7 +410,8 @@ pub(super) struct LogProblem {
 pub(super) struct Own<Entry> {
     #[serde(flatten)]
     pub entry: Entry,
-    /// What is not known of the session, and what the thread's own artefact does not show.
+    /// What is not known of the whole session, not of this thread alone; only `blocks_cut`, `bytes_cut`, `characters_shown_escaped`,
+    /// `characters_replaced` and `crlf_shown_as_lf` are of the thread's own artefact, and `complete` is of both.
     pub completeness: Completeness,
 }
 

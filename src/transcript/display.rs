@@ -6,6 +6,7 @@
 
 pub mod paths;
 pub(crate) mod pieces;
+pub mod shell;
 
 use super::text::Raw;
 use pieces::{Piece, each};

@@ -1,13 +1,14 @@
 //! The tree as real files, and one file of it as a stream.
 
 use super::{Attributes, Content, NodeKind, Place, TreeError, View};
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
+use tempfile::NamedTempFile;
 
 /// How much is read and written at a time.
 const CHUNK: usize = 1 << 20;
@@ -56,9 +57,45 @@ pub enum ExportError {
     /// Something else is where a directory must be.
     #[error("{}: something that is no directory is in the way; move it, or export to another directory", .0.display())]
     InTheWay(PathBuf),
+    /// There is no space left, so nothing that follows could be written either.
+    #[error("{}: cannot be written: {source}", path.display())]
+    Full {
+        /// The file or directory.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// Whoever asked for it does not want it any more.
     #[error("stopped before everything was written")]
     Stopped,
+}
+
+impl ExportError {
+    fn write(path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        if is_full(&source) {
+            Self::Full { path, source }
+        } else {
+            Self::Write { path, source }
+        }
+    }
+}
+
+/// Whether there is no space left, on the disk or for this user.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+/// A new private file under a name of ours, to be renamed once it is whole. Its errors do not speak of that name.
+pub(crate) fn new_file_in(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600);
+    tempfile::Builder::new()
+        .prefix(".sessionfs-")
+        .make_in(folder, |path| options.open(path))
 }
 
 /// A file's attributes and its content, both of one version: the current one.
@@ -83,8 +120,8 @@ pub fn copy(view: &dyn View, place: &Place, to: &mut dyn Write) -> Result<u64, E
 ///
 /// Directories are made 0700, files 0600; each file appears whole or not at all, with the time of what it shows. What is
 /// in `root` already and not in the tree stays. What cannot be written is listed in the result and stops nothing else;
-/// the only errors are that the place is not there, that `root` cannot be written, and that `stop` became true: then what
-/// was written so far stays, each file of it whole.
+/// the only errors are that the place is not there, that `root` cannot be written, that there is no space left, and that
+/// `stop` became true: then what was written so far stays, each file of it whole.
 pub fn export(
     view: &dyn View,
     place: &Place,
@@ -120,6 +157,9 @@ pub fn export(
             return Err(ExportError::Stopped);
         }
         if let Err(error) = done {
+            if matches!(error, ExportError::Full { .. }) {
+                return Err(error);
+            }
             exported.failed.push((place.path().to_path_buf(), error));
         }
     }
@@ -151,15 +191,8 @@ fn file(
     stop: &AtomicBool,
 ) -> Result<u64, ExportError> {
     let (attributes, content) = open(view, place)?;
-    let write = |source| ExportError::Write {
-        path: path.to_path_buf(),
-        source,
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".sessionfs-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(parent(path))
-        .map_err(write)?;
+    let write = |source| ExportError::write(path, source);
+    let mut file = new_file_in(parent(path)).map_err(write)?;
     let bytes = copy_content(&*content, place, file.as_file_mut(), path)?;
     if stop.load(Ordering::Relaxed) {
         return Err(ExportError::Stopped);
@@ -172,10 +205,7 @@ fn file(
 
 fn link(view: &dyn View, place: &Place, path: &Path) -> Result<(), ExportError> {
     let target = view.target(place)?;
-    let write = |source| ExportError::Write {
-        path: path.to_path_buf(),
-        source,
-    };
+    let write = |source| ExportError::write(path, source);
     tempfile::Builder::new()
         .prefix(".sessionfs-")
         .make_in(parent(path), |new| symlink(&target, new))
@@ -205,10 +235,8 @@ fn copy_content(
         if bytes.is_empty() {
             break;
         }
-        to.write_all(&bytes).map_err(|source| ExportError::Write {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        to.write_all(&bytes)
+            .map_err(|source| ExportError::write(path, source))?;
         at += bytes.len() as u64;
     }
     Ok(at)
@@ -227,10 +255,7 @@ fn make_directory(path: &Path, with_parents: bool) -> Result<(), ExportError> {
                 .then_some(())
                 .ok_or_else(|| ExportError::InTheWay(path.to_path_buf()))
         }
-        Err(source) => Err(ExportError::Write {
-            path: path.to_path_buf(),
-            source,
-        }),
+        Err(source) => Err(ExportError::write(path, source)),
     }
 }
 

@@ -4,11 +4,14 @@ use quick_cache::Weighter;
 use quick_cache::sync::{Cache, GuardResult};
 use std::collections::VecDeque;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
-/// How many values that are larger than the whole cache are kept beside it, the latest ones: enough for a session, its
-/// two artefacts and its telemetry, so that who reads them one after the other does not have each made again.
-const LARGE: usize = 4;
+/// How many values that are larger than the whole cache are kept beside it, the latest ones, and for how long after
+/// somebody asked for one: so who reads the files of a large session one after another does not have it made again for
+/// each, and once nobody reads any more the memory is free.
+const LARGE: usize = 2;
+const LINGER: Duration = Duration::from_secs(3);
 
 /// A value that knows about how many bytes of memory it takes.
 pub(super) trait Weighs {
@@ -18,7 +21,7 @@ pub(super) trait Weighs {
 /// A cache with a bound in bytes and single flight.
 pub(super) struct Kept<K, V> {
     cache: Cache<K, V, ByWeight>,
-    large: Mutex<VecDeque<(K, V)>>,
+    large: Arc<Large<K, V>>,
     capacity: u64,
 }
 
@@ -31,19 +34,30 @@ impl<K, V: Weighs> Weighter<K, V> for ByWeight {
     }
 }
 
-impl<K: Clone + Eq + Hash, V: Clone + Weighs> Kept<K, V> {
+impl<K, V> Kept<K, V>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    V: Clone + Weighs + Send + 'static,
+{
     pub(super) fn new(capacity: u64) -> Self {
+        Self::lingering(capacity, LINGER)
+    }
+
+    fn lingering(capacity: u64, linger: Duration) -> Self {
         Self {
             // So few items are expected that all lie in one shard: each may weigh as much as the whole.
             cache: Cache::with_weighter(32, capacity, ByWeight),
-            large: Mutex::new(VecDeque::new()),
+            large: Arc::new(Large {
+                values: Mutex::new(VecDeque::new()),
+                linger,
+            }),
             capacity,
         }
     }
 
     /// The value if it is there.
     pub(super) fn peek(&self, key: &K) -> Option<V> {
-        self.cache.get(key).or_else(|| self.large(key))
+        self.cache.get(key).or_else(|| self.large.get(key))
     }
 
     /// The value, made if it is not there. Who asks for the same while it is made waits for it; nobody else does. Where
@@ -54,14 +68,12 @@ impl<K: Clone + Eq + Hash, V: Clone + Weighs> Kept<K, V> {
         match self.cache.get_value_or_guard(key, None) {
             GuardResult::Value(value) => Ok(value),
             GuardResult::Guard(guard) => {
-                if let Some(value) = self.large(key) {
+                if let Some(value) = self.large.get(key) {
                     return Ok(value);
                 }
                 let value = make()?;
                 if value.weight() > self.capacity {
-                    let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
-                    large.push_front((key.clone(), value.clone()));
-                    large.truncate(LARGE);
+                    Large::put(&self.large, key.clone(), value.clone());
                 }
                 // It is refused when it is too large, and then those who wait get it all the same.
                 let _ = guard.insert(value.clone());
@@ -71,11 +83,71 @@ impl<K: Clone + Eq + Hash, V: Clone + Weighs> Kept<K, V> {
             GuardResult::Timeout => make(),
         }
     }
+}
 
-    fn large(&self, key: &K) -> Option<V> {
-        let large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, value) = large.iter().find(|(other, _)| other == key)?;
+/// Values that are too large for the cache, for as long as they are asked for, the latest first.
+struct Large<K, V> {
+    values: Mutex<VecDeque<(K, V, Instant)>>,
+    linger: Duration,
+}
+
+impl<K, V> Large<K, V>
+where
+    K: Eq + Send + 'static,
+    V: Clone + Send + 'static,
+{
+    fn get(&self, key: &K) -> Option<V> {
+        let mut values = self.values();
+        let (_, value, asked) = values.iter_mut().find(|(other, ..)| other == key)?;
+        *asked = Instant::now();
         Some(value.clone())
+    }
+
+    /// Keeps a value. Where nobody can be set to let it go in time, it is not kept.
+    fn put(large: &Arc<Self>, key: K, value: V) {
+        let mut values = large.values();
+        if values.is_empty() && Self::watch(Arc::downgrade(large), large.linger).is_err() {
+            return;
+        }
+        values.push_front((key, value, Instant::now()));
+        let most = LARGE.min(values.len());
+        let dropped = values.split_off(most);
+        // Freeing much memory takes time, and others need the lock.
+        drop(values);
+        drop(dropped);
+    }
+
+    /// A thread that lets values go when their time has come, and ends with the last of them.
+    fn watch(large: Weak<Self>, linger: Duration) -> std::io::Result<()> {
+        let watcher = std::thread::Builder::new().name("sessionfs-large".to_owned());
+        watcher.spawn(move || {
+            let mut wait = linger;
+            loop {
+                std::thread::sleep(wait);
+                let Some(large) = large.upgrade() else { return };
+                let Some(next) = large.let_go() else { return };
+                wait = next;
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Lets go of what nobody asked for in time. Says when to look again; not any more if nothing is left.
+    fn let_go(&self) -> Option<Duration> {
+        let mut values = self.values();
+        let (kept, dropped) = std::mem::take(&mut *values)
+            .into_iter()
+            .partition(|(.., asked)| asked.elapsed() < self.linger);
+        *values = kept;
+        let oldest = values.iter().map(|(.., asked)| asked.elapsed()).max();
+        drop(values);
+        drop::<VecDeque<_>>(dropped);
+        oldest.map(|oldest| self.linger.saturating_sub(oldest))
+    }
+
+    /// No code of others runs under the lock, so a poisoned one is whole.
+    fn values(&self) -> MutexGuard<'_, VecDeque<(K, V, Instant)>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_bound_holds_and_large_values_are_kept_a_while() {
-        let kept = Kept::new(100);
+        let kept = Kept::lingering(100, Duration::from_hours(1));
         let made = AtomicU64::new(0);
         for key in 0..50 {
             count(&kept, key, 10, &made);
@@ -138,6 +210,25 @@ mod tests {
             count(&kept, key, 1000, &made);
         }
         assert_eq!(kept.peek(&100), None);
+    }
+
+    #[test]
+    fn large_values_are_let_go_once_nobody_asks() {
+        let kept = Kept::lingering(100, Duration::from_millis(20));
+        let made = AtomicU64::new(0);
+        for round in 1..=3 {
+            count(&kept, 1, 1000, &made);
+            let end = Instant::now() + Duration::from_mins(1);
+            while !kept.large.values().is_empty() {
+                assert!(Instant::now() < end, "it is kept for good");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert_eq!(made.load(Ordering::Relaxed), round);
+        }
+        // A value that fits stays.
+        count(&kept, 2, 10, &made);
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(kept.peek(&2), Some(Value(10)));
     }
 
     #[test]

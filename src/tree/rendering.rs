@@ -12,7 +12,7 @@ use super::{Options, TreeError};
 use crate::artefact::{self, Document, Style};
 use crate::session::objects::{Object, objects};
 use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
-use crate::store::{Fingerprint, SessionFiles, Store, safe_id};
+use crate::store::{Fingerprint, SessionFiles, Store, safe_name};
 use crate::telemetry;
 use crate::transcript::display::Shown;
 use crate::transcript::{Block, Turn, TurnKind};
@@ -136,15 +136,8 @@ impl Contents {
                 main = main.or(Some(i));
                 continue;
             }
-            let id = safe_id(thread.id.as_bytes());
-            let mut name = id.clone();
-            for ordinal in 2_u64.. {
-                if !agents.contains_key(&name) {
-                    break;
-                }
-                name = format!("{id}~{ordinal}");
-            }
-            agents.insert(name, i);
+            // No two threads of a session have one ID, and different IDs have different safe names.
+            agents.insert(safe_name(thread.id.as_bytes()), i);
         }
         let line = |turn: &Turn| TurnLine {
             kind: turn.kind,

@@ -128,21 +128,6 @@ pub fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin("sessionfs")
 }
 
-/// The projects folder whose sessions the corpus tests read: the one that `SESSIONFS_CORPUS` names, else the corpus that lies
-/// beside the repository and is no part of it.
-pub fn corpus() -> PathBuf {
-    let path = match std::env::var_os("SESSIONFS_CORPUS") {
-        Some(path) => PathBuf::from(path),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus/projects"),
-    };
-    assert!(
-        path.is_dir(),
-        "{} is missing: this test reads the sessions there; SESSIONFS_CORPUS can name another folder of sessions",
-        path.display()
-    );
-    path.canonicalize().unwrap()
-}
-
 /// Writes a file of this text, with the folders above it.
 pub fn write(path: &Path, text: impl AsRef<[u8]>) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -6,6 +6,7 @@ use std::process::Stdio;
 as_root_and_user!(
     a_mount_point_that_cannot_be_used_is_refused,
     a_mount_point_that_overlaps_a_source_is_refused,
+    a_mount_of_ours_is_no_source,
     what_is_not_ours_is_not_unmounted,
     a_link_from_a_source_into_the_mount_hangs_nobody,
 );
@@ -43,8 +44,20 @@ fn a_mount_point_that_cannot_be_used_is_refused(world: &World) {
         "is not empty",
     );
     assert_eq!(world.mounts(), 1);
+    let refused = world.refused(1, &["sessionfs", "mount", &store, &world.mnt()]);
+    assert!(
+        refused.contains("unmount it: sessionfs unmount "),
+        "{refused}"
+    );
     server.signal("TERM");
     assert_eq!(server.end(), Some(0));
+    // What is not ours is not to be unmounted with this program, and the root never.
+    refuse(1, &[&store, "/"], "file system is mounted there already");
+    let refused = world.refused(1, &["sessionfs", "mount", &store, "/"]);
+    assert!(
+        refused.ends_with("hint: give an empty directory in it, or elsewhere\n"),
+        "{refused}"
+    );
 }
 
 fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
@@ -65,6 +78,24 @@ fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
         let said = world.refused(1, &words);
         assert!(said.contains(what), "{words:?}: {said}");
     }
+    // A project folder that is a link lies elsewhere.
+    let (linked, project) = (
+        world.text("home/linked"),
+        world.text("home/elsewhere/project"),
+    );
+    let inside = format!("{project}/mnt");
+    world.must(&["mkdir", "-p", &linked, &inside]);
+    let session = format!("{project}/1ab2c3d4-0000-4000-8000-000000000001.jsonl");
+    world.must(&["touch", &session]);
+    world.must(&["ln", "-s", &project, &format!("{linked}/project")]);
+    for (point, what) in [
+        (&inside, "lies in the source"),
+        (&project, "is the source itself"),
+        (&world.text("home/elsewhere"), "holds the source"),
+    ] {
+        let said = world.refused(1, &["sessionfs", "mount", &linked, point]);
+        assert!(said.contains(what), "{point}: {said}");
+    }
     if world.who == Who::Root && nix::unistd::getuid().is_root() {
         // The same directory by another way.
         let bound = world.text("home/bound");
@@ -74,6 +105,41 @@ fn a_mount_point_that_overlaps_a_source_is_refused(world: &World) {
         let said = world.refused(1, &["sessionfs", "mount", &store, &side]);
         assert!(said.contains("lies in the source"), "{said}");
     }
+}
+
+fn a_mount_of_ours_is_no_source(world: &World) {
+    let (mnt, point) = (world.mnt(), world.text("home/point"));
+    let link = world.text("home/link");
+    world.must(&["mkdir", &point]);
+    world.must(&["ln", "-s", &mnt, &link]);
+    let server = world.serve();
+    let sessions = format!("{mnt}/sessions");
+    let refuse = |source: &str, what: &str| {
+        for words in [
+            &["sessionfs", "list", "--source", source][..],
+            &["sessionfs", "mount", source, &point],
+        ] {
+            let said = world.refused(1, words);
+            assert!(
+                said.contains(source) && said.contains(what),
+                "{words:?}: {said}"
+            );
+            assert_eq!(said.lines().count(), 2, "an error and a hint: {said}");
+            assert!(!said.contains("os error"), "{said}");
+        }
+    };
+    for source in [&mnt, &sessions, &link] {
+        refuse(
+            source,
+            "which shows sessions and stores none\nhint: give the folder",
+        );
+    }
+    server.kill();
+    for source in [&mnt, &sessions, &link] {
+        let hint = format!("hint: unmount it: sessionfs unmount {mnt}\n");
+        refuse(source, &format!("whose process has died\n{hint}"));
+    }
+    world.must(&["sessionfs", "unmount", &mnt]);
 }
 
 fn what_is_not_ours_is_not_unmounted(world: &World) {
@@ -119,6 +185,43 @@ fn a_link_from_a_source_into_the_mount_hangs_nobody(world: &World) {
     }
     server.signal("TERM");
     assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn a_full_disk_is_said_once_with_what_to_do() {
+    if !nix::unistd::getuid().is_root() {
+        not_tested("only root can make a disk that is full");
+        return;
+    }
+    let world = World::new(Who::Root);
+    let (store, full) = (world.text("home/store"), world.text("home/full"));
+    world.must(&["mkdir", &full]);
+    world.must(&["mount", "-t", "tmpfs", "-o", "size=64k", "none", &full]);
+    let flood = format!("cat /dev/zero > {full}/filler; true");
+    world.must(&["bash", "-c", &flood]);
+    let out = format!("{full}/out");
+    for words in [
+        &["export", "--source", &store, "-o", &out][..],
+        &["reconstruct", "7a11", "--source", &store, "-o", &full],
+        &["demo", &format!("{full}/demo")],
+    ] {
+        let said = world.refused(1, &[&["sessionfs"], words].concat());
+        assert_eq!(
+            said.matches("No space left").count(),
+            1,
+            "{words:?}: {said}"
+        );
+        assert!(
+            said.contains("\nhint: free some space"),
+            "{words:?}: {said}"
+        );
+        assert!(
+            said.contains(&full) && !said.contains(".sessionfs-"),
+            "{words:?}: {said}"
+        );
+        let left = world.must(&["find", &full, "-name", ".sessionfs-*"]);
+        assert_eq!(left, "", "nothing half-written stays");
+    }
 }
 
 #[test]

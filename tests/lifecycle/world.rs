@@ -326,6 +326,14 @@ pub(crate) struct Server<'a> {
 }
 
 impl Server<'_> {
+    /// Bytes of memory that it holds now.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let mut lines = status.lines();
+        let held = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        held.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         self.world
