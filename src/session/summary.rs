@@ -117,6 +117,8 @@ pub fn summarize(session: &SessionFiles) -> Summary {
         .fragments
         .iter()
         .zip(directories)
+        // A framed log was worked on nowhere that it tells.
+        .filter(|(fragment, _)| main_of(fragment).is_none_or(|main| main.role != FileRole::Log))
         .map(|(fragment, directory)| match directory {
             Some(directory) => WorkPlace::Directory(directory),
             None => WorkPlace::Folder(fragment.folder.clone()),
