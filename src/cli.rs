@@ -4,11 +4,14 @@
 //! `output`, everything else to standard error; what goes wrong is a [`Failure`]. `spec/commands.md` is the source.
 
 mod cat;
+mod completions;
 mod demo;
+mod doctor;
 mod export;
 mod failure;
 mod list;
 mod log;
+mod man;
 mod mount;
 mod output;
 mod reconstruct;
@@ -99,6 +102,12 @@ pub enum Command {
     Demo(demo::Args),
     /// Print the schema of a format
     Schema(schema::Args),
+    /// Say what this machine lacks for mounting, and what mends it
+    Doctor(doctor::Args),
+    /// Print what a shell needs to complete command lines
+    Completions(completions::Args),
+    /// Print the manual
+    Man(man::Args),
 }
 
 /// Does what the command line says.
@@ -115,5 +124,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Log(args) => session_log::run(args, cli.common, cli.common.paint()),
         Command::Demo(args) => demo::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Doctor(args) => doctor::run(&args, cli.common.paint()),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -8,6 +8,7 @@ mod attr;
 mod busy;
 pub mod daemon;
 mod handles;
+pub mod health;
 mod helper;
 mod inodes;
 pub mod mount;

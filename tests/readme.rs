@@ -4,12 +4,18 @@
 
 mod common;
 
-use common::{Home, PARSER, program};
+use common::{Home, PARSER, program, python};
 use std::path::Path;
 use std::process::Command;
 
 /// Commands that build or test this very program: here they must exist; `scripts/test` runs them.
-const ELSEWHERE: [&str; 4] = ["scripts/", "cargo install", "sudo apt-get", "cd sessionfs"];
+const ELSEWHERE: [&str; 5] = [
+    "scripts/",
+    "cargo install",
+    "sudo apt-get",
+    "cd sessionfs",
+    "pip install",
+];
 
 /// One fenced block of commands, and the output that the README shows right below it.
 struct Block {
@@ -194,8 +200,10 @@ fn check_scripts(commands: &str, kind: &str) {
 
 fn path_with_program() -> std::ffi::OsString {
     let here = program().parent().unwrap().to_path_buf();
+    let python = python::interpreter().parent().unwrap().to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::join_paths([here].into_iter().chain(std::env::split_paths(&path))).unwrap()
+    let first = [here, python].into_iter();
+    std::env::join_paths(first.chain(std::env::split_paths(&path))).unwrap()
 }
 
 /// Nothing that the README mounts stays when a command fails half-way.

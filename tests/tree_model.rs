@@ -166,7 +166,14 @@ impl Model {
                     waiting.extend(entries.iter().map(|e| (place.join(&e.name), e.kind)));
                 }
                 NodeKind::Link => {
-                    let target = self.tree.target(&place).unwrap();
+                    let mut target = place.path().parent().unwrap().to_path_buf();
+                    for part in &self.tree.target(&place).unwrap() {
+                        if part == ".." {
+                            assert!(target.pop(), "it leads out of the mount");
+                        } else {
+                            target.push(part);
+                        }
+                    }
                     let target = target
                         .iter()
                         .fold(Place::root(), |place, part| place.join(part));

@@ -71,9 +71,9 @@ pub(super) fn completeness(session: &Session, shown: &Shown, is_own: bool, page:
         page.paragraph("These are the gaps of the whole session, not of this thread alone. Only what is cut, left out, escaped or replaced is counted in this document.");
     }
     page.paragraph(if known.has_gap() || shown.has_gap() {
-        "What is not known or not shown, with its count; what is not listed has none:"
+        "What the harness never stored cannot be known from its files. What is not known or not shown of the rest, with its count; what is not listed has none:"
     } else {
-        "No gap is known: every line was read, every agent is placed and joined, every call has its result, and nothing is cut."
+        "What the harness never stored cannot be known from its files. No gap is known in the rest: every line was read, every agent is placed and joined, every call has its result, and nothing is cut."
     });
     match known.main_thread {
         MainThread::Present => {}

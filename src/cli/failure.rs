@@ -46,6 +46,11 @@ impl Failure {
         }
     }
 
+    /// What failed.
+    pub(super) fn what(&self) -> &str {
+        &self.what
+    }
+
     /// The reader of our output has gone.
     pub(super) fn broken_pipe() -> Self {
         Self {

@@ -40,6 +40,11 @@ pub(super) fn unmount(point: &Path, lazily: bool) -> Result<(), Refusal> {
     }
 }
 
+/// Whether it is installed and runs.
+pub(super) fn is_there() -> bool {
+    run(&[OsStr::new("-V")]).is_ok_and(|(status, _)| status.success())
+}
+
 fn run(arguments: &[&OsStr]) -> io::Result<(ExitStatus, String)> {
     let mut child = start(arguments)?;
     let Some(status) = wait(&mut child)? else {

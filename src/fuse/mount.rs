@@ -328,7 +328,7 @@ fn harmless(source: &str) -> String {
 }
 
 /// fuser says the same for a missing device, a forbidden one and a missing mount point.
-fn try_device() -> Result<(), MountError> {
+pub(super) fn try_device() -> Result<(), MountError> {
     match OpenOptions::new().read(true).write(true).open(DEVICE) {
         Ok(_) => Ok(()),
         // ENODEV and ENXIO: the node is there, the kernel's module is not.

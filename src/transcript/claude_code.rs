@@ -178,7 +178,9 @@ impl<'a> Reader<'a> {
     }
 
     fn user(&self, fields: Fields, facts: &mut Vec<Fact>) -> What {
-        let blocks = fields.message.unwrap_or_default().blocks;
+        let mut blocks = fields.message.unwrap_or_default().blocks;
+        let value = fields.result.as_ref().and_then(|result| result.value);
+        give_content(&mut blocks, value);
         let mut calls = blocks.iter().filter_map(|block| match block {
             Block::ToolResult { call, .. } => Some(*call),
             _ => None,
@@ -361,5 +363,20 @@ impl<'a> Reader<'a> {
             bytes: &self.bytes[text.start as usize..][..text.len as usize],
             form: text.form,
         }
+    }
+}
+
+/// Where the line's one result has no content, or there is not even a result, the structured result is all that tells it.
+fn give_content(blocks: &mut Vec<Block>, structured: Option<Text>) {
+    let Some(value) = structured else { return };
+    let told = Block::Other { kind: None, value };
+    match blocks.as_mut_slice() {
+        [] => blocks.push(Block::ToolResult {
+            call: None,
+            is_error: false,
+            content: vec![told],
+        }),
+        [Block::ToolResult { content, .. }] if content.is_empty() => content.push(told),
+        _ => {}
     }
 }

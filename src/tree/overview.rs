@@ -3,29 +3,24 @@
 //! It is made of bounded looks at the ends of the main files, each done once a state of the session's files; nothing is parsed
 //! whole or rendered for it. One value holds everything as of one time. `spec/mount-tree.md` is the source of the names.
 
+mod names;
+
 use super::content::Bytes;
+use super::place::{BY_DATE, BY_PROJECT, SESSIONS, TABLE};
 use super::table;
-use super::{Entry, NodeKind, version};
-use crate::session::last_part;
-use crate::session::summary::{Summary, WorkPlace, summarize};
+use super::{Attributes, Entry, NodeKind, version};
+use crate::session::summary::{Summary, summarize};
 use crate::store::{Index, SessionFiles, Store, safe_name, safe_name_within};
 use jiff::Timestamp;
+use names::{project, short, slug};
 use rayon::prelude::*;
-use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Characters that the part of an ID in a name has at least.
-const SHORTEST_ID: usize = 8;
-
-/// Words of a prompt in a name, and their length together.
-const WORDS: usize = 5;
-const LONGEST_SLUG: usize = 60;
-
-/// Versions of the table that are kept for who asked for its attributes a moment ago.
-const VERSIONS: usize = 4;
+/// How long a version of the table is kept for who was told its attributes: longer than a kernel believes them.
+const KEPT: Duration = Duration::from_secs(3);
 
 /// Sessions that are looked at again for whoever asks; more only for who cannot do without.
 const FEW: usize = 64;
@@ -53,6 +48,27 @@ struct Link {
     modified: SystemTime,
 }
 
+/// Which of the nodes that show all sessions, as far as the path tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// `sessions.tsv`.
+    Table,
+    /// `by-date` or `by-project`.
+    Top,
+    /// What is below these.
+    Below,
+}
+
+impl Shown {
+    pub(super) fn of(path: &Path) -> Self {
+        match path.components().count() {
+            1 if path == Path::new(TABLE) => Self::Table,
+            1 => Self::Top,
+            _ => Self::Below,
+        }
+    }
+}
+
 /// What is at a place below `by-date` or `by-project`.
 pub(super) enum There<'a> {
     /// A directory, and when the newest of what it holds was written.
@@ -62,12 +78,29 @@ pub(super) enum There<'a> {
 }
 
 impl Overview {
+    /// The attributes of what is at this path from the root of the tree.
+    pub(super) fn attributes(&self, path: &Path) -> Option<Attributes> {
+        let or_epoch = |at: Option<SystemTime>| at.unwrap_or(SystemTime::UNIX_EPOCH);
+        if Shown::of(path) == Shown::Table {
+            let modified = or_epoch(self.modified);
+            return Some(super::target::file(
+                self.table.len(),
+                modified,
+                self.version,
+            ));
+        }
+        Some(match self.at(path)? {
+            There::Directory(_, newest) => super::target::directory(or_epoch(newest)),
+            There::Link(session, at) => super::target::link(&target(session), at),
+        })
+    }
+
     /// What is at this path from the root of the tree, which begins with `by-date` or `by-project`.
     pub(super) fn at(&self, path: &Path) -> Option<There<'_>> {
         let mut parts = path.iter().map(|part| part.to_str());
         let directories = match parts.next()?? {
-            super::place::BY_DATE => &self.by_date,
-            super::place::BY_PROJECT => &self.by_project,
+            BY_DATE => &self.by_date,
+            BY_PROJECT => &self.by_project,
             _ => return None,
         };
         let entries = |names: &mut dyn Iterator<Item = &String>, kind| {
@@ -107,8 +140,8 @@ struct Seen {
     last: Option<(Instant, Duration, Arc<Overview>)>,
     /// What was seen of each session, by ID.
     sessions: HashMap<Arc<str>, Known>,
-    /// Earlier versions of the table, the latest first.
-    earlier: VecDeque<Arc<Overview>>,
+    /// Earlier versions of the table, and when each was the latest.
+    earlier: VecDeque<(Instant, u64, Arc<Bytes>)>,
 }
 
 /// One session as it was seen last.
@@ -142,9 +175,11 @@ impl Overviews {
         seen.sessions = sessions;
         // The same content keeps its value, so that who holds it shares it.
         let before = seen.last.take().map(|(_, _, before)| before);
+        seen.earlier.retain(|(until, ..)| until.elapsed() < KEPT);
         if let Some(before) = before.filter(|before| before.version != overview.version) {
-            seen.earlier.push_front(before);
-            seen.earlier.truncate(VERSIONS);
+            let table = before.table.clone();
+            seen.earlier
+                .push_front((Instant::now(), before.version, table));
         }
         seen.last = Some((Instant::now(), start.elapsed(), overview.clone()));
         overview
@@ -165,10 +200,12 @@ impl Overviews {
     /// The table in this version, if it is kept.
     pub(super) fn table(&self, version: u64) -> Option<Arc<Bytes>> {
         let seen = self.seen();
-        let last = seen.last.iter().map(|(_, _, last)| last);
-        let mut all = last.chain(&seen.earlier);
-        let of = all.find(|overview| overview.version == version)?;
-        Some(of.table.clone())
+        let last = seen.last.iter();
+        let last = last.map(|(_, _, last)| (last.version, &last.table));
+        let earlier = seen.earlier.iter();
+        let mut all = last.chain(earlier.map(|(_, version, table)| (*version, table)));
+        let (_, table) = all.find(|(of, _)| *of == version)?;
+        Some(table.clone())
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -225,33 +262,6 @@ impl Seen {
 /// The states of all files of a session as one number.
 fn state(files: &SessionFiles) -> u64 {
     version::of_session(files, None)
-}
-
-/// The shortest beginning of one of these sorted IDs that no other one has, of eight characters at least.
-fn short<'a>(ids: &[&'a str], at: usize) -> &'a str {
-    let id = ids[at];
-    let shared = |other: &&str| {
-        let same = id.chars().zip(other.chars()).take_while(|(a, b)| a == b);
-        same.count()
-    };
-    let before = at.checked_sub(1).and_then(|i| ids.get(i)).map_or(0, shared);
-    let after = ids.get(at + 1).map_or(0, shared);
-    let length = (before.max(after) + 1).max(SHORTEST_ID);
-    let end = id.char_indices().nth(length);
-    &id[..end.map_or(id.len(), |(end, _)| end)]
-}
-
-/// Up to five words of a prompt: ASCII letters and digits, lower case, with hyphens between them.
-fn slug(prompt: &str) -> Option<String> {
-    let words = prompt.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '\u{2019}');
-    let words = words.map(|word| {
-        let plain = word.chars().filter(char::is_ascii_alphanumeric);
-        plain.map(|c| c.to_ascii_lowercase()).collect::<String>()
-    });
-    let words: Vec<String> = words.filter(|word| !word.is_empty()).take(WORDS).collect();
-    let mut slug = words.join("-");
-    slug.truncate(LONGEST_SLUG);
-    (!slug.is_empty()).then_some(slug)
 }
 
 fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
@@ -335,21 +345,6 @@ fn row(table: &mut table::Table, id: &str, summary: &Summary) {
     ]);
 }
 
-/// A project's name below `by-project`: the last part of its path, and four digits of the whole path's digest.
-fn project(place: &WorkPlace) -> String {
-    let (path, last) = match place {
-        WorkPlace::Directory(path) => (path, last_part(path).unwrap_or("root")),
-        WorkPlace::Folder(name) => (name, name.as_str()),
-    };
-    let digest = Sha256::digest(path.as_bytes());
-    format!(
-        "{}~{:02x}{:02x}",
-        safe_name_within(last.as_bytes(), 250),
-        digest[0],
-        digest[1]
-    )
-}
-
 /// Puts a link under its name, or under the first free `~2`, `~3`.
 fn put(links: &mut BTreeMap<String, Link>, name: &str, link: Link) {
     let name = safe_name_within(name.as_bytes(), 240);
@@ -365,56 +360,5 @@ fn put(links: &mut BTreeMap<String, Link>, name: &str, link: Link) {
 
 /// Where a link to a session below `by-date` or `by-project` leads.
 pub(super) fn target(session: &str) -> PathBuf {
-    Path::new("../..")
-        .join(super::place::SESSIONS)
-        .join(session)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slug_is_five_plain_words() {
-        let slug = |text| slug(text).unwrap_or_default();
-        assert_eq!(slug("Fix the parser"), "fix-the-parser");
-        assert_eq!(
-            slug("  Don\u{2019}t panic: it's src/parser.rs, line 7!"),
-            "dont-panic-its-src-parser"
-        );
-        assert_eq!(slug("caf\u{e9} \u{4e2d}\u{6587} x"), "caf-x");
-        assert_eq!(slug("\u{4e2d}\u{6587}"), "");
-        assert_eq!(slug(&"long".repeat(100)).len(), LONGEST_SLUG);
-    }
-
-    #[test]
-    fn a_short_id_is_unique_among_all_and_never_shorter_than_eight() {
-        let ids = [
-            "aaaaaaaa-1",
-            "aaaaaaaa-2",
-            "aaaaaaaa-2~2",
-            "b",
-            "ccccccccccc",
-        ];
-        let short: Vec<&str> = (0..ids.len()).map(|i| short(&ids, i)).collect();
-        assert_eq!(
-            short,
-            ["aaaaaaaa-1", "aaaaaaaa-2", "aaaaaaaa-2~", "b", "cccccccc"]
-        );
-    }
-
-    #[test]
-    fn a_project_is_named_by_its_whole_path() {
-        let directory = |path: &str| project(&WorkPlace::Directory(path.to_owned()));
-        let digest = Sha256::digest("/home/user/tally");
-        assert_eq!(
-            directory("/home/user/tally"),
-            format!("tally~{:02x}{:02x}", digest[0], digest[1])
-        );
-        assert_ne!(directory("/a/tally"), directory("/b/tally"));
-        assert!(directory(r"C:\work\x").starts_with("x~"));
-        assert!(directory("/").starts_with("root~"));
-        assert!(directory("/a/-odd\n").starts_with("%2Dodd%0A~"));
-        assert!(directory(&"x".repeat(400)).len() <= 255);
-    }
+    Path::new("../..").join(SESSIONS).join(session)
 }

@@ -12,7 +12,8 @@ impl Table {
     }
 
     /// Appends a row. Tab, line break and backslash in a value stand as `\t`, `\n` and `\\`, what must not be shown as
-    /// `\u{…}`.
+    /// `\u{…}`. A quotation mark at the beginning, which readers of such tables take for the beginning of a value that may
+    /// hold tabs and line breaks, stands as `\"`.
     pub(super) fn row<'a>(&mut self, values: impl IntoIterator<Item = &'a str>) {
         for (column, value) in values.into_iter().enumerate() {
             if column > 0 {
@@ -24,6 +25,9 @@ impl Table {
     }
 
     fn value(&mut self, value: &str) {
+        if value.starts_with('"') {
+            self.0.push('\\');
+        }
         let mut characters = value.chars().peekable();
         while let Some(c) = characters.next() {
             match c {
@@ -50,7 +54,11 @@ mod tests {
     fn a_value_cannot_leave_its_cell() {
         let mut table = Table::new(&["a", "b"]);
         table.row(["x\ty\r\nz\\t", "\u{1b}[0m\u{202e}\r"]);
+        table.row(["\"open", "a \"b\""]);
         let text = String::from_utf8(table.into_bytes()).unwrap();
-        assert_eq!(text, "a\tb\nx\\ty\\nz\\\\t\t\\u{1B}[0m\\u{202E}\\u{D}\n");
+        assert_eq!(
+            text,
+            "a\tb\nx\\ty\\nz\\\\t\t\\u{1B}[0m\\u{202E}\\u{D}\n\\\"open\ta \"b\"\n"
+        );
     }
 }

@@ -8,6 +8,7 @@ use super::state::State;
 use super::{Attributes, NodeKind, version};
 use crate::session::TurnIndex;
 use crate::session::objects::Object;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -86,13 +87,7 @@ impl Target {
                 (range.end - range.start, line.at)
             }
         };
-        Some(Attributes {
-            kind: NodeKind::File,
-            size,
-            modified: at.unwrap_or(state.modified),
-            version: state.version,
-            live: false,
-        })
+        Some(file(size, at.unwrap_or(state.modified), state.version))
     }
 
     /// The content, from the rendered file that it is or that it is a turn of.
@@ -106,6 +101,28 @@ impl Target {
                 Some(Slice { bytes, range })
             }
         }
+    }
+}
+
+/// The attributes of a file that is a value.
+pub(super) fn file(size: u64, modified: SystemTime, version: u64) -> Attributes {
+    Attributes {
+        kind: NodeKind::File,
+        size,
+        modified,
+        version,
+        live: false,
+    }
+}
+
+/// The attributes of a link with this target.
+pub(super) fn link(target: &Path, modified: SystemTime) -> Attributes {
+    Attributes {
+        kind: NodeKind::Link,
+        size: target.as_os_str().len() as u64,
+        modified,
+        version: 0,
+        live: false,
     }
 }
 

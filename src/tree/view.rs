@@ -2,7 +2,7 @@
 
 use super::content::{Bytes, Slice};
 use super::live::Live;
-use super::overview::{self, Overview, Overviews, There};
+use super::overview::{self, Overviews, Shown, There};
 use super::place::{
     AGENTS, BY_DATE, BY_PROJECT, Derived, LATEST, Node, OBJECTS, Owner, PROBLEMS, Part, README,
     SESSIONS, SOURCE, TABLE, TURNS,
@@ -126,7 +126,7 @@ impl Tree {
     }
 
     fn readme_attributes(&self) -> Attributes {
-        file_attributes(self.readme.len(), self.made, self.readme_version)
+        target::file(self.readme.len(), self.made, self.readme_version)
     }
 }
 
@@ -214,7 +214,7 @@ impl View for Tree {
             Node::Overview(path) => {
                 self.kind_of_top(place, path).ok()?;
                 let overview = self.overviews.glance(&self.store)?;
-                return overview_attributes(&overview, path);
+                return overview.attributes(path);
             }
             _ => return self.attributes(place).ok(),
         };
@@ -236,16 +236,16 @@ impl View for Tree {
             Node::Problems => {
                 let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
                 let size = problems.bytes.len();
-                Ok(file_attributes(size, self.listed(), problems.version))
+                Ok(target::file(size, self.listed(), problems.version))
             }
             Node::Overview(path) => {
                 self.kind_of_top(place, path)?;
                 let overview = self.overviews.look(&self.store);
-                overview_attributes(&overview, path).ok_or_else(|| not_found(place))
+                overview.attributes(path).ok_or_else(|| not_found(place))
             }
             Node::Latest => {
                 let (target, modified) = self.latest(place)?;
-                Ok(link_attributes(&target, modified))
+                Ok(target::link(&target, modified))
             }
             Node::Session(id) => {
                 let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
@@ -314,7 +314,7 @@ impl View for Tree {
                 }
                 Ok(Arc::new(Slice::whole(problems.bytes)))
             }
-            Node::Overview(path) if OverviewNode::of(path) == OverviewNode::Table => {
+            Node::Overview(path) if Shown::of(path) == Shown::Table => {
                 let table = self.overviews.table(version);
                 let table = table.ok_or_else(|| stale(place))?;
                 Ok(Arc::new(Slice::whole(table)))
@@ -360,11 +360,11 @@ impl View for Tree {
 impl Tree {
     /// What `sessions.tsv`, `by-date` or `by-project` is, which takes no look at the sessions; none for what is below.
     fn kind_of_top(&self, place: &Place, path: &Path) -> Result<Option<NodeKind>, TreeError> {
-        match OverviewNode::of(path) {
-            OverviewNode::Table => Ok(Some(NodeKind::File)),
-            OverviewNode::Top if self.store.index().is_empty() => Err(not_found(place)),
-            OverviewNode::Top => Ok(Some(NodeKind::Directory)),
-            OverviewNode::Below => Ok(None),
+        match Shown::of(path) {
+            Shown::Table => Ok(Some(NodeKind::File)),
+            Shown::Top if self.store.index().is_empty() => Err(not_found(place)),
+            Shown::Top => Ok(Some(NodeKind::Directory)),
+            Shown::Below => Ok(None),
         }
     }
 
@@ -429,60 +429,6 @@ impl Tree {
                 Ok(Arc::new(Slice::whole(bytes)))
             }
         }
-    }
-}
-
-/// Which of the nodes that show all sessions, as far as the path tells.
-#[derive(PartialEq, Eq)]
-enum OverviewNode {
-    /// `sessions.tsv`.
-    Table,
-    /// `by-date` or `by-project`.
-    Top,
-    /// What is below these.
-    Below,
-}
-
-impl OverviewNode {
-    fn of(path: &Path) -> Self {
-        match path.components().count() {
-            1 if path == Path::new(TABLE) => Self::Table,
-            1 => Self::Top,
-            _ => Self::Below,
-        }
-    }
-}
-
-fn overview_attributes(overview: &Overview, path: &Path) -> Option<Attributes> {
-    let or_epoch = |at: Option<SystemTime>| at.unwrap_or(SystemTime::UNIX_EPOCH);
-    if OverviewNode::of(path) == OverviewNode::Table {
-        let modified = or_epoch(overview.modified);
-        let size = overview.table.len();
-        return Some(file_attributes(size, modified, overview.version));
-    }
-    Some(match overview.at(path)? {
-        There::Directory(_, newest) => target::directory(or_epoch(newest)),
-        There::Link(session, at) => link_attributes(&overview::target(session), at),
-    })
-}
-
-fn file_attributes(size: u64, modified: SystemTime, version: u64) -> Attributes {
-    Attributes {
-        kind: NodeKind::File,
-        size,
-        modified,
-        version,
-        live: false,
-    }
-}
-
-fn link_attributes(target: &Path, modified: SystemTime) -> Attributes {
-    Attributes {
-        kind: NodeKind::Link,
-        size: target.as_os_str().len() as u64,
-        modified,
-        version: 0,
-        live: false,
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod count;
 pub mod lines;
+pub mod python;
 pub mod world;
 
 use assert_cmd::Command;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The session of the sample store that has two agents.
@@ -126,6 +128,18 @@ impl Drop for Mounted<'_> {
 /// The built program.
 pub fn program() -> PathBuf {
     assert_cmd::cargo::cargo_bin("sessionfs")
+}
+
+/// How long something that must happen may take before a test gives up.
+pub const LIMIT: Duration = Duration::from_mins(1);
+
+/// Waits until something is so.
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !so() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Writes a file of this text, with the folders above it.

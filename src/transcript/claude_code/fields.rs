@@ -66,6 +66,8 @@ pub(super) struct StructuredResult {
     pub(super) run: Option<Text>,
     pub(super) run_task: Option<Text>,
     pub(super) teammate: Option<Text>,
+    /// The whole of it.
+    pub(super) value: Option<Text>,
 }
 
 #[derive(Default)]
@@ -192,7 +194,10 @@ impl Reader<'_> {
         slot: &mut Option<(TitleBy, Text)>,
         by: TitleBy,
     ) -> Scan<()> {
-        if let Some(text) = self.string()? {
+        let text = self.string()?;
+        if slot.is_some_and(|(before, _)| before == by) {
+            self.out.duplicate_keys += 1;
+        } else if let Some(text) = text {
             *slot = Some((by, text));
         }
         Ok(())
@@ -231,6 +236,8 @@ impl Reader<'_> {
 
     pub(super) fn structured_result(&mut self) -> Scan<Option<StructuredResult>> {
         let mut r = StructuredResult::default();
+        self.scanner.kind()?;
+        let start = self.scanner.offset();
         self.members(|reader, key| match key {
             b"agentId" => reader.text_into(&mut r.agent),
             b"status" => reader.text_into(&mut r.status),
@@ -246,6 +253,9 @@ impl Reader<'_> {
             }),
             _ => reader.scanner.skip().map(drop),
         })?;
+        let range = start..self.scanner.offset();
+        let null = self.scanner.bytes(&range) == b"null";
+        r.value = (!null).then(|| self.text(&range, Form::JsonValue));
         Ok(Some(r))
     }
 
