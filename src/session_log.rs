@@ -42,6 +42,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// One flat directory of framed logs and their pending objects.
+///
+/// ```
+/// use sessionfs::session_log::{Role, SessionLogStore, State};
+///
+/// # let directory = tempfile::tempdir()?;
+/// let store = SessionLogStore::new(directory.path());
+/// let mut log = store.create("notes", "2026-11-30T20:40:29Z")?;
+/// log.append(Role::UserMessage, "What is left to do?")?;
+/// let position = log.attach("the plan", "plan.txt", "text/plain", b"write the tests")?;
+/// log.seal()?;
+///
+/// let snapshot = store.read("notes")?;
+/// assert_eq!(snapshot.state(), State::Sealed);
+/// assert_eq!(snapshot.events().count(), 2);
+/// assert_eq!(snapshot.object(position)?.bytes, b"write the tests");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SessionLogStore {
     directory: PathBuf,

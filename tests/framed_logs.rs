@@ -316,6 +316,16 @@ fn no_reading_command_changes_a_log() {
     home.output(["export", "--source", "logs", "-o", "tree"]);
     home.output(["verify", "logs"]);
     home.output(["log", "show", "logs", "a"]);
+    assert!(
+        home.path("tree/by-date/2026-11-30/20.40-text-of-a")
+            .is_symlink()
+    );
+    let projects = fs::read_dir(home.path("tree/by-project"));
+    assert_eq!(
+        projects.map_or(0, Iterator::count),
+        0,
+        "a log tells no project"
+    );
     {
         let mounted = home.mount(&[&logs], "mnt");
         let artefact = mounted.path("sessions/a/artefact.md");

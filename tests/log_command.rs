@@ -240,6 +240,25 @@ fn following_ends_quietly_when_nobody_reads_any_more() {
 }
 
 #[test]
+fn following_fails_when_the_log_is_deleted() {
+    let home = with_log();
+    let mut child = Command::new(program())
+        .args(["log", "show", "--follow", "--json", "logs", "a"])
+        .current_dir(home.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    home.output(["log", "delete", "logs", "a"]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("deleted or replaced"), "{said}");
+}
+
+#[test]
 fn verifying_lists_every_fault_and_fails() {
     let home = with_log();
     let store = SessionLogStore::new(home.path("logs"));

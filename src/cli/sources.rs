@@ -60,9 +60,12 @@ impl Outright {
 
     fn sources(&self) -> impl Iterator<Item = Result<Source, Failure>> {
         let transcripts = self.transcripts.iter();
-        let transcripts = transcripts.map(|folder| own(folder, Source::transcripts));
-        let logs = self.logs.iter().map(|folder| own(folder, Source::logs));
-        let record = self.record.iter().map(|folder| own(folder, Source::record));
+        let transcripts = transcripts.map(|folder| usable(folder, Source::transcripts));
+        let logs = self.logs.iter().map(|folder| usable(folder, Source::logs));
+        let record = self
+            .record
+            .iter()
+            .map(|folder| usable(folder, Source::record));
         transcripts.chain(logs).chain(record)
     }
 }
@@ -70,7 +73,7 @@ impl Outright {
 /// Recognises these folders and takes those of which is said what they hold; with none of both, the default places that are
 /// there.
 pub(super) fn recognise(folders: &[PathBuf], outright: &Outright) -> Result<Vec<Source>, Failure> {
-    let given = folders.iter().map(|folder| own(folder, Source::recognise));
+    let given = folders.iter().map(|folder| one(folder));
     let given: Vec<Source> = given.chain(outright.sources()).collect::<Result<_, _>>()?;
     if !given.is_empty() {
         return Ok(given);
@@ -96,25 +99,29 @@ pub(super) fn recognise(folders: &[PathBuf], outright: &Outright) -> Result<Vec<
         return Err(Failure::new(format!("no sessions here: {why}"))
             .hint("name a folder that holds sessions, or write a sample store: sessionfs demo"));
     }
-    let there = there.into_iter();
-    let there = there.map(|place| own(place, Source::recognise));
-    let record = record.iter().map(|place| own(place, Source::record));
+    let there = there.into_iter().map(|place| one(place));
+    let record = record.iter().map(|place| usable(place, Source::record));
     there.chain(record).collect()
 }
 
-/// A folder as what it is taken for, unless it is no store but a mount of ours.
-fn own(folder: &Path, take: fn(&Path) -> Result<Source, SourceError>) -> Result<Source, Failure> {
-    refuse_own_mount(folder)?;
-    take(folder).map_err(unusable)
+fn one(folder: &Path) -> Result<Source, Failure> {
+    usable(folder, Source::recognise)
 }
 
-fn unusable(error: SourceError) -> Failure {
-    let hint = error.hint();
-    let failure = Failure::new("cannot use this source").because(error);
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+/// Makes a source of a folder, unless it lies in a mount of ours.
+fn usable(
+    folder: &Path,
+    make: fn(&Path) -> Result<Source, SourceError>,
+) -> Result<Source, Failure> {
+    refuse_own_mount(folder)?;
+    make(folder).map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::new("cannot use this source").because(error);
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
 }
 
 /// What a mount of ours shows is made from sessions and would be misread as some.

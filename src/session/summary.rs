@@ -129,7 +129,10 @@ pub fn summarize(session: &SessionFiles) -> Summary {
     }
     let first = directories.iter().flatten().next();
     summary.project = first.and_then(|d| last_part(d)).map(str::to_owned);
-    let folders = session.fragments.iter().map(|f| Some(f.folder.clone()));
+    // A framed log was worked on nowhere that it tells.
+    let is_log = |f| main_of(f).is_some_and(|main| main.role == FileRole::Log);
+    let folders = session.fragments.iter();
+    let folders = folders.map(|f| (!is_log(f)).then(|| f.folder.clone()));
     summary.places = directories
         .into_iter()
         .zip(folders.chain([None]))

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The operations of a writer.
 pub(super) trait Files: fmt::Debug + Send + Sync {
-    /// Creates a directory with those above it, if it is not there.
+    /// Creates a directory with those above it, if it is not there, and makes that durable.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// Creates a file that must not be there yet, for reading and appending.
     fn create(&self, path: &Path) -> io::Result<File>;
@@ -34,15 +34,21 @@ pub(super) struct RealFiles;
 
 impl Files for RealFiles {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(path)
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+        std::fs::create_dir_all(path)?;
+        for made in missing {
+            let above = made.parent().filter(|above| !above.as_os_str().is_empty());
+            self.sync_directory(above.unwrap_or(Path::new(".")))?;
+        }
+        Ok(())
     }
 
     fn create(&self, path: &Path) -> io::Result<File> {
-        options()
-            .read(true)
-            .append(true)
-            .create_new(true)
-            .open(path)
+        // Sessions are private, as everything that this program makes of them.
+        let mut options = options();
+        options.read(true).append(true).create_new(true).mode(0o600);
+        options.open(path)
     }
 
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<usize> {

@@ -2,6 +2,7 @@
 
 use super::object::read_object;
 use super::scan::{Found, Known, ObjectEvent, Scan, Stop};
+use super::writer::check_place;
 use super::{
     Event, EventPosition, Fault, Header, LogError, ObjectHead, PendingObject, files, name,
     read_object_head,
@@ -82,8 +83,10 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Takes up what was appended since. Does nothing once a log is damaged.
+    /// Takes up what was appended since. Does nothing once a log is damaged; one that was deleted or replaced is
+    /// [`LogError::Gone`].
     pub fn advance(&mut self) -> Result<(), LogError> {
+        check_place(&self.file, &self.path)?;
         self.take_up(&mut |_| {})
     }
 

@@ -268,6 +268,7 @@ impl Indexer {
                 self.add(&mut index, &id, found, sources, listings);
             }
         }
+        index.leave_out_second_names();
         for log in logs.places() {
             // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
             let has_transcript = |other: &Located| other.log.is_none();
@@ -286,7 +287,6 @@ impl Indexer {
             self.add(&mut index, &id, found, sources, listings);
         }
         index.logs = logs;
-        index.leave_out_second_names();
         for (id, record) in &records.sessions {
             let known = index.sessions.entry(id.clone()).or_insert_with(|| Located {
                 stem: id.into(),

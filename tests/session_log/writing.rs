@@ -4,6 +4,7 @@ use super::support::{CREATED, beginning, event, files, frame, read, said};
 use sessionfs::session_log::{EventPosition, Fault, LogError, Role, SessionLogStore, State};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 fn object_file(name: &str, kind: &str, bytes: &[u8]) -> Vec<u8> {
@@ -232,7 +233,9 @@ fn a_damaged_log_and_what_an_interrupted_deletion_left_can_be_deleted() {
 fn creating_never_overwrites() {
     let dir = tempfile::tempdir().unwrap();
     let store = SessionLogStore::new(dir.path().join("made/too"));
-    store.create("a", CREATED).unwrap();
+    let log = store.create("a", CREATED).unwrap();
+    let mode = fs::metadata(log.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
     let before = files(store.directory());
     assert!(matches!(
         store.create("a", CREATED),
