@@ -167,9 +167,7 @@ impl Model {
                 }
                 NodeKind::Link => {
                     let target = self.tree.target(&place).unwrap();
-                    let target = target
-                        .iter()
-                        .fold(Place::root(), |place, part| place.join(part));
+                    let target = self::place(&from(place.path(), &target));
                     assert_eq!(self.tree.kind(&target).unwrap(), NodeKind::Directory);
                 }
                 NodeKind::File => {
@@ -203,6 +201,19 @@ impl Model {
             }
         }
     }
+}
+
+/// Where a relative link at this path leads.
+fn from(link: &Path, target: &Path) -> PathBuf {
+    let mut path = link.parent().unwrap().to_path_buf();
+    for part in target {
+        if part == ".." {
+            assert!(path.pop(), "a link out of the tree");
+        } else {
+            path.push(part);
+        }
+    }
+    path
 }
 
 fn place(path: &Path) -> Place {
