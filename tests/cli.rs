@@ -116,6 +116,57 @@ fn list_shows_what_it_can_and_fails_where_a_folder_cannot_be_read() {
 }
 
 #[test]
+fn list_counts_the_agents_that_are_there_or_marks_the_number() {
+    let home = Home::new();
+    let line = |uuid: &str, parent: Option<&str>, sidechain: bool| {
+        let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
+        format!(
+            r#"{{"type":"user","uuid":"{uuid}","parentUuid":{parent},"isSidechain":{sidechain},"version":"1.0.80","message":{{"role":"user","content":"{uuid}"}}}}"#
+        ) + "\n"
+    };
+    let main = |id: &str, text: &str| write(&home.path(&format!("store/-p/{id}.jsonl")), text);
+    let agent = |id: &str, name: &str, text: &str| {
+        write(
+            &home.path(&format!("store/-p/{id}/subagents/{name}.jsonl")),
+            text,
+        );
+    };
+    // Two agents inside the main file, and two of one ID in files of their own.
+    let inside = [
+        line("u1", None, false),
+        line("s1", None, true),
+        line("s2", Some("s1"), true),
+        line("t1", None, true),
+    ];
+    main(A, &inside.concat());
+    agent(A, "agent-ax", &line("x1", None, true));
+    agent(A, "workflows/wf_1/agent-ax", &line("y1", None, true));
+    // One agent that was written anew, and a main file in whose middle there may be some.
+    main(B, &(line("u1", None, false) + &"\n".repeat(200_000)));
+    agent(B, "agent-b1", &line("b1", None, true));
+    agent(
+        B,
+        "agent-b2",
+        &(line("b1", None, true) + &line("b2", Some("b1"), true)),
+    );
+
+    home.output(["export", "--source", "store", "-o", "out"]);
+    let json = home.output(["list", "--source", "store", "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let table = home.output(["list", "--source", "store"]);
+    for (id, marked) in [(A, false), (B, true)] {
+        let agents = home.path(&format!("out/sessions/{id}/agents"));
+        let there = std::fs::read_dir(agents).unwrap().count();
+        let mut rows = rows.as_array().unwrap().iter();
+        let row = rows.find(|row| row["id"] == id).unwrap();
+        assert_eq!(row["agents"], there, "{row}");
+        assert_eq!(row["agents_from_a_bounded_look"], marked, "{row}");
+        let mark = if marked { "~" } else { "" };
+        assert!(table.contains(&format!("  {mark}{there}  ")), "{table}");
+    }
+}
+
+#[test]
 fn list_obeys_no_terminal_sequence_of_a_title() {
     let home = Home::new();
     let title = "{\"type\":\"custom-title\",\"customTitle\":\"red \\u001b[31m and \\u202e back\",\"sessionId\":\"x\"}";

@@ -166,8 +166,17 @@ impl Model {
                     waiting.extend(entries.iter().map(|e| (place.join(&e.name), e.kind)));
                 }
                 NodeKind::Link => {
-                    let target = self.tree.target(&place).unwrap();
-                    let target = self::place(&from(place.path(), &target));
+                    let mut target = place.path().parent().unwrap().to_path_buf();
+                    for part in &self.tree.target(&place).unwrap() {
+                        if part == ".." {
+                            assert!(target.pop(), "it leads out of the mount");
+                        } else {
+                            target.push(part);
+                        }
+                    }
+                    let target = target
+                        .iter()
+                        .fold(Place::root(), |place, part| place.join(part));
                     assert_eq!(self.tree.kind(&target).unwrap(), NodeKind::Directory);
                 }
                 NodeKind::File => {
@@ -201,19 +210,6 @@ impl Model {
             }
         }
     }
-}
-
-/// Where a relative link at this path leads.
-fn from(link: &Path, target: &Path) -> PathBuf {
-    let mut path = link.parent().unwrap().to_path_buf();
-    for part in target {
-        if part == ".." {
-            assert!(path.pop(), "a link out of the tree");
-        } else {
-            path.push(part);
-        }
-    }
-    path
 }
 
 fn place(path: &Path) -> Place {

@@ -52,6 +52,8 @@ struct Row {
     /// Whether only the two ends of the main thread were looked at, so that there may be a better title.
     title_from_a_bounded_look: bool,
     agents: u64,
+    /// Whether only the whole files would tell how many there are.
+    agents_from_a_bounded_look: bool,
     bytes: u64,
 }
 
@@ -68,6 +70,7 @@ impl Row {
             title_from_a_bounded_look: summary.title.is_some() && summary.title_is_bounded,
             title: shown(summary.title),
             agents: summary.agents,
+            agents_from_a_bounded_look: summary.agents_is_bounded,
             bytes: summary.bytes,
         }
     }
@@ -164,7 +167,7 @@ fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
                 (None, None) => "-".to_owned(),
             },
             clip(row.project.as_deref().unwrap_or("-"), MOST_PROJECT),
-            row.agents.to_string(),
+            agents(row),
             size(row.bytes),
             title(row),
         ]);
@@ -209,6 +212,16 @@ fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
 
 const MOST_PROJECT: usize = 24;
 const LEAST_TITLE: usize = 12;
+
+/// How many agents, marked where a look at the whole may find another number.
+fn agents(row: &Row) -> String {
+    let mark = if row.agents_from_a_bounded_look {
+        "~"
+    } else {
+        ""
+    };
+    format!("{mark}{}", row.agents)
+}
 
 /// The title, marked where there may be a better one.
 fn title(row: &Row) -> String {
@@ -297,6 +310,7 @@ mod tests {
             title: Some(title.to_owned()),
             title_from_a_bounded_look: false,
             agents: 0,
+            agents_from_a_bounded_look: false,
             bytes: 1536,
         }
     }

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 /// How long to look at most.
 const LIMIT: Duration = Duration::from_secs(2);
 
+/// The kernel's function in which a process waits for the answer of a FUSE mount.
+const WAIT: &str = "request_wait_answer";
+
 /// How many to name at most.
 const NAMED: usize = 10;
 
@@ -32,6 +35,8 @@ pub enum Use {
     RootDirectory,
     /// It holds this open.
     Open(PathBuf),
+    /// It waits for the answer of a FUSE mount, and nobody can see of which.
+    Waiting,
 }
 
 impl fmt::Display for User {
@@ -40,6 +45,10 @@ impl fmt::Display for User {
         match what {
             Use::WorkingDirectory => write!(f, "{name} (process {pid}) works in it"),
             Use::RootDirectory => write!(f, "{name} (process {pid}) has its root directory in it"),
+            Use::Waiting => write!(
+                f,
+                "{name} (process {pid}) waits for an answer, of this mount or another"
+            ),
             Use::Open(path) => write!(f, "{name} (process {pid}) holds {} open", path.display()),
         }
     }
@@ -85,9 +94,21 @@ fn usage(process: &Path, point: &Path) -> Option<Use> {
     if below(&process.join("root")).is_some() {
         return Some(Use::RootDirectory);
     }
-    fs::read_dir(process.join("fd"))
+    let open = fs::read_dir(process.join("fd"))
         .ok()?
         .filter_map(Result::ok)
-        .find_map(|handle| below(&handle.path()))
-        .map(Use::Open)
+        .find_map(|handle| below(&handle.path()));
+    match open {
+        Some(path) => Some(Use::Open(path)),
+        None => waits(process).then_some(Use::Waiting),
+    }
+}
+
+/// Whether one of its threads waits in the kernel for a FUSE mount: who asks for a status holds nothing open meanwhile.
+fn waits(process: &Path) -> bool {
+    let waits = |thread: fs::DirEntry| {
+        fs::read_to_string(thread.path().join("wchan")).is_ok_and(|place| place == WAIT)
+    };
+    fs::read_dir(process.join("task"))
+        .is_ok_and(|threads| threads.filter_map(Result::ok).any(waits))
 }

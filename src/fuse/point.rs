@@ -149,7 +149,7 @@ impl UnmountError {
 
 fn name(users: &[User]) -> String {
     if users.is_empty() {
-        return "no process of yours is seen to use it".to_owned();
+        return "which process uses it cannot be seen; it may be another user's".to_owned();
     }
     let users: Vec<_> = users.iter().map(User::to_string).collect();
     users.join(", ")

@@ -2,9 +2,10 @@
 
 use super::about::{first_prompt, title};
 use crate::store::{self, SourceFile, StoreError};
-use crate::transcript::line::FileLines;
+use crate::transcript::line::{FileLines, Line};
 use crate::transcript::{Buffers, claude_code};
 use jiff::Timestamp;
+use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -13,6 +14,9 @@ const LOOK: usize = 64 << 10;
 
 /// How many bytes are looked at for the first prompt and the first time where a file begins with very long lines.
 const LONGEST_LOOK: usize = 1 << 20;
+
+/// How many bytes of an agent's file are looked at to tell which agent's it is.
+const SHORT_LOOK: usize = 16 << 10;
 
 /// What a bounded look at a transcript says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,10 @@ pub(super) struct Glance {
     pub(super) title: Option<String>,
     /// Whether the whole file was seen: else there may be a better title.
     pub(super) whole: bool,
+    /// Agents of which a line inside this main thread is the first.
+    pub(super) inline_agents: u64,
+    /// Whether there may be more of them in the part that was not seen.
+    pub(super) may_hide_agents: bool,
 }
 
 /// Looks at the two ends of this file.
@@ -62,8 +70,50 @@ pub(super) fn glance(source: &SourceFile) -> Result<Glance, StoreError> {
             prompt,
             title: title(&files, &buffers),
             whole,
+            inline_agents: inline_agents(&files, &buffers),
+            may_hide_agents: !whole
+                && (files
+                    .iter()
+                    .any(|file| file.lines.iter().any(|line| line.sidechain))
+                    || first
+                        .versions
+                        .iter()
+                        .any(|v| keeps_agents_inside(&buffers.raw(*v).to_text()))),
         });
     }
+}
+
+/// The `uuid` of a transcript's first line that has one, as far as a short look shows.
+pub(super) fn first_uuid(source: &SourceFile) -> Option<String> {
+    let mut bytes = vec![0; SHORT_LOOK];
+    let filled = store::read_at(&store::open(&source.path).ok()?, &mut bytes, 0).ok()?;
+    bytes.truncate(filled);
+    let read = claude_code::read(&bytes, 0, 0);
+    let uuid = read.lines.iter().find_map(|line| line.uuid)?;
+    let buffers = Buffers::new(vec![Arc::new(bytes)]);
+    Some(buffers.raw(uuid).to_text())
+}
+
+/// How many sidechain lines have no other one above them: each is the first of an agent.
+fn inline_agents(files: &[&FileLines], buffers: &Buffers) -> u64 {
+    let lines = || files.iter().flat_map(|file| &file.lines);
+    let inside = || lines().filter(|line| line.sidechain);
+    let uuids: HashSet<_> = inside()
+        .filter_map(|line| Some(buffers.raw(line.uuid?).decode()))
+        .collect();
+    let is_first = |line: &&Line| {
+        let parent = line.parent.map(|parent| buffers.raw(parent).decode());
+        parent.is_none_or(|parent| !uuids.contains(&parent))
+    };
+    inside().filter(is_first).count() as u64
+}
+
+/// Whether this version of the harness wrote its agents' lines into the main file: to 2.0.24 it did
+/// (`formats/claude-code.md` 1).
+fn keeps_agents_inside(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| part.parse::<u64>().ok());
+    let mut next = || numbers.next().flatten();
+    matches!((next(), next(), next()), (Some(major), Some(minor), Some(patch)) if (major, minor, patch) <= (2, 0, 24))
 }
 
 /// The whole lines at the beginning of a file and those at its end, nothing twice; no end where the beginning is all.

@@ -1,6 +1,6 @@
 //! A session in one row of a table: what its files' names and a bounded look at its main thread tell, whatever its size.
 
-use super::glance::{Glance, glance};
+use super::glance::{Glance, first_uuid, glance};
 use super::last_part;
 use crate::store::{FileRole, Fragment, SessionFiles, SourceFile};
 use crate::transcript::display;
@@ -27,8 +27,11 @@ pub struct Summary {
     pub title_is_bounded: bool,
     /// The first line of the first prompt.
     pub prompt: Option<String>,
-    /// Distinct sub-agents' IDs.
+    /// Sub-agents and service threads.
     pub agents: u64,
+    /// Whether only their whole files would tell how many there are: some begin alike, as one that was written anew
+    /// does, or an old main file may hold some in the part that was not looked at.
+    pub agents_is_bounded: bool,
     /// Bytes of all files.
     pub bytes: u64,
     /// Number of files.
@@ -56,7 +59,6 @@ pub fn summarize(session: &SessionFiles) -> Summary {
         fragments.flat_map(|fragment| &fragment.files)
     };
     let mut summary = Summary::default();
-    let mut agents = BTreeSet::new();
     let mut mains: Vec<Option<Glance>> = Vec::new();
     for fragment in &session.fragments {
         let main = main_of(fragment);
@@ -64,15 +66,19 @@ pub fn summarize(session: &SessionFiles) -> Summary {
         mains.push(main.and_then(looked));
     }
     for file in files() {
-        if let FileRole::Agent(id) = &file.role {
-            agents.insert(id);
-        }
         summary.bytes += file.fingerprint.size;
         summary.sources += 1;
         summary.changed = summary.changed.max(Some(file.fingerprint.modified()));
     }
     summary.modified = summary.modified.or(summary.changed);
-    summary.agents = agents.len() as u64;
+    let agents: Vec<&SourceFile> = files()
+        .filter(|file| matches!(file.role, FileRole::Agent(_)))
+        .collect();
+    let begin = distinct_beginnings(&agents);
+    let inside = mains.iter().flatten();
+    summary.agents = begin + inside.clone().map(|main| main.inline_agents).sum::<u64>();
+    summary.agents_is_bounded =
+        begin < agents.len() as u64 || inside.clone().any(|main| main.may_hide_agents);
     // What began first speaks for the session.
     let mut seen: Vec<&Glance> = mains.iter().flatten().collect();
     seen.sort_by_key(|seen| (seen.started.is_none(), seen.started));
@@ -125,6 +131,22 @@ pub fn summarize(session: &SessionFiles) -> Summary {
     summary.places.sort();
     summary.places.dedup();
     summary
+}
+
+/// How many of these files begin with a line that no other one begins with.
+fn distinct_beginnings(agents: &[&SourceFile]) -> u64 {
+    if agents.len() < 2 {
+        return agents.len() as u64;
+    }
+    let mut firsts = BTreeSet::new();
+    let mut without = 0;
+    for file in agents {
+        match first_uuid(file) {
+            Some(uuid) => _ = firsts.insert(uuid),
+            None => without += 1,
+        }
+    }
+    firsts.len() as u64 + without
 }
 
 fn main_of(fragment: &Fragment) -> Option<&SourceFile> {

@@ -10,6 +10,7 @@ use quick_cache::sync::Cache;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How many of the last bytes are compared.
 const TAIL: u64 = 4096;
@@ -25,7 +26,13 @@ struct Followed {
     version: u64,
     /// The bytes before `state.size`, once somebody has opened the file.
     tail: Option<Vec<u8>>,
+    /// A state of the same length with other times, and when it was first seen.
+    touched: Option<(Fingerprint, Instant)>,
 }
+
+/// How long a file may have new times and its old length before that is a rewrite. The kernel stamps a file before an append
+/// shows in its length, so for a moment every append looks like this.
+const APPENDING: Duration = Duration::from_millis(150);
 
 impl Live {
     pub(super) fn new() -> Self {
@@ -67,6 +74,7 @@ impl Live {
                 state: *state,
                 version: version::of_file(state),
                 tail: None,
+                touched: None,
             })))
         };
         let Ok(followed) = self.0.get_or_insert_with(&state.identity(), first);
@@ -81,6 +89,20 @@ impl Followed {
         if now == self.state {
             return;
         }
+        if now.size == self.state.size {
+            match self.touched {
+                Some((touched, since)) if touched == now => {
+                    if since.elapsed() < APPENDING {
+                        return;
+                    }
+                }
+                _ => {
+                    self.touched = Some((now, Instant::now()));
+                    return;
+                }
+            }
+        }
+        self.touched = None;
         let grew = now.size > self.state.size;
         let kept = match &self.tail {
             None => grew,
@@ -156,13 +178,36 @@ mod tests {
                 .unwrap()
                 .set_modified(at)
                 .unwrap();
-            let (version, _) = live.look(&path).unwrap();
+            let mut version = live.look(&path).unwrap().0;
+            // A rewrite of the same length is believed only when no append follows.
+            while versions.contains(&version) {
+                std::thread::sleep(Duration::from_millis(1));
+                version = live.look(&path).unwrap().0;
+            }
             for old in &versions {
                 assert!(live.open(&path, *old).unwrap().is_none(), "{text}");
             }
             assert!(live.open(&path, version).unwrap().is_some(), "{text}");
             assert!(versions.insert(version), "{text}");
         }
+    }
+
+    /// What a look sees between the stamping and the growing of an append.
+    #[test]
+    fn a_stamp_that_comes_before_its_bytes_is_no_rewrite() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let live = Live::new();
+        std::fs::write(&path, "one\n").unwrap();
+        let (version, _) = live.look(&path).unwrap();
+        let _open = live.open(&path, version).unwrap().unwrap();
+        let at = std::time::SystemTime::UNIX_EPOCH;
+        let file = File::options().append(true).open(&path).unwrap();
+        file.set_modified(at).unwrap();
+        assert_eq!(live.look(&path).unwrap().0, version);
+        append(&path, "two\n");
+        assert_eq!(live.look(&path).unwrap().0, version);
+        assert!(live.open(&path, version).unwrap().is_some());
     }
 
     #[test]

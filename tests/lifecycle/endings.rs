@@ -1,6 +1,6 @@
 //! How mounts end: by signals, by others' hands, by sudden death.
 
-use crate::world::{Who, World, as_root_and_user, not_tested, process, until};
+use crate::world::{Who, World, as_root_and_user, not_tested, process, until, wait};
 
 as_root_and_user!(
     a_signal_ends_an_idle_mount,
@@ -14,6 +14,7 @@ as_root_and_user!(
     a_dead_mount_that_is_open_is_unmounted,
     a_moved_mount_is_found,
     unmount_says_who_keeps_it_busy,
+    unmount_says_who_waits_for_an_answer,
 );
 
 fn a_signal_ends_an_idle_mount(world: &World) {
@@ -183,6 +184,30 @@ fn unmount_says_who_keeps_it_busy(world: &World) {
     assert!(world.answers(), "it is left as it was");
     assert!(holder.go_on().is_some());
     assert!(worker.go_on().is_some());
+    world.must(&["sessionfs", "unmount", &world.mnt()]);
+    assert_eq!(server.end(), Some(0));
+}
+
+fn unmount_says_who_waits_for_an_answer(world: &World) {
+    let server = world.serve();
+    server.signal("STOP");
+    // It holds nothing open: it is told nothing of what it asks for.
+    let status = format!("{}/latest/telemetry.json", world.mnt());
+    let mut asking = world
+        .command(&["stat", &status])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let waits = || {
+        let place = std::fs::read_to_string(format!("/proc/{}/wchan", asking.id()));
+        place.is_ok_and(|place| place == "request_wait_answer")
+    };
+    until("it waits", waits);
+    let said = world.refused(1, &["sessionfs", "unmount", &world.mnt()]);
+    let who = format!("stat (process {}) waits for an answer", asking.id());
+    assert!(said.contains(&who), "{said}");
+    server.signal("CONT");
+    assert!(wait(&mut asking).success());
     world.must(&["sessionfs", "unmount", &world.mnt()]);
     assert_eq!(server.end(), Some(0));
 }
