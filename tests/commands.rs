@@ -187,3 +187,30 @@ fn completions_and_the_manual_name_every_command() {
     );
     home.failure(2, ["completions", "nothing"]);
 }
+
+#[test]
+fn doctor_says_what_a_machine_without_the_device_lacks() {
+    let home = Home::new();
+    home.demo(".claude/projects");
+    // In a mount namespace of its own, where /dev is empty.
+    let namespace = if nix::unistd::geteuid().is_root() {
+        "-m"
+    } else {
+        "-rm"
+    };
+    let script = "mount -t tmpfs none /dev && exec \"$0\" doctor";
+    let output = std::process::Command::new("unshare")
+        .args([namespace, "sh", "-c", script])
+        .arg(common::program())
+        .env("HOME", home.path(""))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("device       bad "), "{text}");
+    assert!(text.contains("modprobe fuse"), "{text}");
+    assert!(
+        text.contains("2 sessions in "),
+        "the rest is looked at all the same: {text}"
+    );
+}

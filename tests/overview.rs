@@ -337,3 +337,63 @@ fn memory() -> u64 {
     let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kilobytes << 10
 }
+
+#[test]
+fn what_sessions_say_of_themselves_makes_safe_names_only() {
+    let world = World::new();
+    let long = "x".repeat(5000);
+    let directories = [
+        r"/a/\u202e\u0000b",
+        "/",
+        "..",
+        r"C:\\work\\..",
+        "/a/-rf",
+        &long,
+        r"/a/~0000",
+        "",
+    ];
+    for (i, directory) in directories.into_iter().enumerate() {
+        let said = with_directory(
+            &prompt("u1", i as u32, &format!("../../{long} \\u001b[2J/x")),
+            directory,
+        );
+        world.write(
+            &format!("{i:08x}-0000-4000-8000-000000000000.jsonl"),
+            &(said + "\n"),
+        );
+    }
+    let old = prompt("u1", 0, "Old").replace("2026-11-30", "-000044-03-15");
+    world.write(&format!("{S}.jsonl"), &(old + "\n"));
+    for top in ["by-date", "by-project"] {
+        let found = links(&world, top);
+        assert!(found.len() > directories.len(), "{found:?}");
+        for part in found.iter().flat_map(|(path, _)| path.split('/')) {
+            assert!(
+                part.len() <= 255 && part != "." && part != ".." && !part.starts_with('-'),
+                "{part}"
+            );
+            assert!(
+                !part.chars().any(|c| c.is_control() || c == '\u{202e}'),
+                "{part}"
+            );
+        }
+    }
+    let text = world.text("sessions.tsv");
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}') && !text.contains('\0'));
+    assert!(rows(&world).iter().all(|row| row.len() == 8));
+}
+
+#[test]
+fn listings_number_a_table_as_its_status_does() {
+    let world = World::new();
+    world.session(S);
+    world.write("agent-lost.jsonl", "{\"type\":\"user\"}\n");
+    for name in ["sessions.tsv", "problems.tsv", "README.md"] {
+        let attributes = world.attributes(name);
+        assert_eq!(
+            world.tree.version(&place(name)),
+            Some(attributes.version),
+            "{name}"
+        );
+    }
+}

@@ -5,6 +5,7 @@ use super::{Failure, Paint, output};
 use crate::session::summary::{Summary, summarize};
 use crate::transcript::display;
 use jiff::{SignedDuration, Timestamp, civil};
+use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -96,7 +97,7 @@ impl Row {
 pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let opened = args.sources.open()?;
     let sessions = opened.sessions();
-    let rows = sessions.iter();
+    let rows = sessions.par_iter();
     let mut rows: Vec<Row> = rows.map(|s| Row::of(&s.id, summarize(s))).collect();
     let ids = short_ids(&rows);
     let mut rows: Vec<(Row, String)> = rows.drain(..).zip(ids).collect();

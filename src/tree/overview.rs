@@ -214,6 +214,13 @@ impl Overviews {
         is_there.then_some(last)
     }
 
+    /// The version of the table, as of the last look where another one would take long.
+    pub(super) fn table_version(&self, store: &Store) -> Option<u64> {
+        let now = self.glance(store);
+        let last = now.or_else(|| Some(self.seen().last.as_ref()?.2.clone()))?;
+        Some(last.version)
+    }
+
     /// The table in this version, if it is kept.
     pub(super) fn table(&self, version: u64) -> Option<Arc<Bytes>> {
         let seen = self.seen();

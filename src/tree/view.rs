@@ -278,6 +278,10 @@ impl View for Tree {
     fn version(&self, place: &Place) -> Option<u64> {
         match Node::of(place)? {
             Node::Readme => Some(self.readme_version),
+            Node::Problems => Some(Problems::of(&self.store)?.version),
+            Node::Overview(path) if Shown::of(path) == Shown::Table => {
+                Some(self.overviews.table_version(&self.store)?)
+            }
             Node::Part(id, Part::File(..) | Part::Turn(..) | Part::Object(_)) => {
                 Some(self.state(place, id).ok()?.version)
             }
