@@ -351,12 +351,12 @@ fn a_project_is_the_directory_of_the_lines_not_the_folders_name() {
         prompt(uuid, second, "go").replacen('{', &format!(r#"{{"cwd":"{directory}","#), 1)
     };
     let world = session(&[
-        &at("u1", 0, "/work/\u{43f}\u{440}"),
+        &at("u1", 0, "/srv/\u{43f}\u{440}"),
         &at("u2", 1, "/elsewhere"),
     ]);
     world.write(
         &format!("{T}.jsonl"),
-        &(at("u1", 5, "/work/\u{444}\u{44b}") + "\n"),
+        &(at("u1", 5, "/srv/\u{444}\u{44b}") + "\n"),
     );
     let projects = world.names("by-project");
     let names: Vec<&str> = projects
