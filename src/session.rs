@@ -446,11 +446,19 @@ pub struct Completeness {
     pub record_entries_damaged: u64,
     /// What is wrong with the framed log.
     pub log_problem: Option<LogProblem>,
+    /// Other sessions of which it is not known what this one has copied from them; each has a note.
+    pub copies_unknown: u64,
     /// What else a reader must know, in our words.
     pub notes: Vec<String>,
 }
 
 impl Completeness {
+    /// Notes another session of which it is not known what this one has from it.
+    pub(crate) fn unknown_copy(&mut self, note: String) {
+        self.copies_unknown += 1;
+        self.notes.push(note);
+    }
+
     /// Whether something is missing or not known. Copies, resolved differences and lines that are known to be no turn are no gaps.
     pub fn has_gap(&self) -> bool {
         self.main_thread != MainThread::Present
@@ -472,6 +480,7 @@ impl Completeness {
                 self.tool_calls_without_result,
                 self.tool_results_without_call,
                 self.stored_results_missing,
+                self.copies_unknown,
                 self.record_entries_damaged,
             ]
             .iter()

@@ -156,6 +156,7 @@ fn team_members_are_known_by_name_or_by_their_first_message() {
                 &spawned("r1", "tu1", "ann"),
                 &spawned("r2", "tu2", "bob"),
                 &message("m1", "ann", r#"{\"type\":\"idle_notification\"}"#),
+                &message("m0", "ann", "still at it"),
                 &message("m2", "ann", "I looked"),
                 &message("m3", "bob", "I listened"),
             ],
@@ -177,13 +178,13 @@ fn team_members_are_known_by_name_or_by_their_first_message() {
     ]);
     let (thread, ann) = agent(&s, "a1");
     assert_eq!(kinds(thread), ["peer"]);
-    assert_eq!(points(&ann.runs[0]), (0, 1, Some(6)));
+    assert_eq!(points(&ann.runs[0]), (0, 1, Some(7)));
     assert_eq!(
         (evidence(&ann.runs[0]), how(&ann.runs[0])),
         (vec!["result"], Some(JoinHow::Message))
     );
     let (_, bob) = agent(&s, "a2");
-    assert_eq!(points(&bob.runs[0]), (0, 2, Some(7)));
+    assert_eq!(points(&bob.runs[0]), (0, 2, Some(8)));
     assert_eq!(evidence(&bob.runs[0]), ["prompt"]);
 
     // The later form has the name in the ID; a name that two members have places neither.
@@ -253,6 +254,44 @@ fn a_continued_agent_has_several_runs() {
     let runs: Vec<_> = continued.runs.iter().map(points).collect();
     assert_eq!(runs, [(0, 1, Some(3)), (0, 4, Some(6))]);
     assert_eq!(evidence(&continued.runs[1]), ["prompt"]);
+    // News that names the message's own call is news of that run, and no conflict.
+    for first in [
+        launched("r1", "tu1"),
+        result(
+            "r1",
+            "tu1",
+            "one",
+            r#"{"status":"completed","agentId":"ab12"}"#,
+        ),
+    ] {
+        let s = session(&[
+            (
+                "S.jsonl",
+                &[
+                    &call("s1", "tu1", "Agent", r#"{"prompt":"first"}"#),
+                    &first,
+                    &notice("n1", "ab12", "tu1"),
+                    &call(
+                        "s2",
+                        "tu2",
+                        "SendMessage",
+                        r#"{"to":"ab12","message":"second"}"#,
+                    ),
+                    &result("r2", "tu2", "Message sent", r#"{"success":true}"#),
+                    &notice("n2", "ab12", "tu2"),
+                ],
+            ),
+            (
+                "S/subagents/agent-ab12.jsonl",
+                &[&task("b1", "first"), &task("b2", "second")],
+            ),
+        ]);
+        let (_, continued) = agent(&s, "ab12");
+        assert_eq!(continued.runs.len(), 2);
+        assert_eq!(points(&continued.runs[1]), (0, 4, Some(6)));
+        assert_eq!(evidence(&continued.runs[1]), ["notification", "prompt"]);
+        assert_eq!(s.completeness.evidence_conflicts, 0);
+    }
     // An `Agent` call that resumes names the agent in its result.
     let s = session(&[
         (
@@ -292,6 +331,32 @@ fn a_continued_agent_has_several_runs() {
     let runs: Vec<_> = resumed.runs.iter().map(points).collect();
     assert_eq!(runs, [(0, 1, Some(2)), (0, 3, Some(4))]);
     assert_eq!(s.completeness.evidence_conflicts, 0);
+}
+
+#[test]
+fn a_join_is_at_the_final_news() {
+    let launch = result(
+        "r1",
+        "tu1",
+        "Async agent launched",
+        r#"{"isAsync":true,"agentId":"ab12"}"#,
+    );
+    let stopped = notice("n1", "ab12", "tu1").replace("completed", "stopped");
+    let s = session(&[
+        (
+            "S.jsonl",
+            &[
+                &call("s1", "tu1", "Agent", r#"{"prompt":"x"}"#),
+                &launch,
+                &stopped,
+                &notice("n2", "ab12", "tu1"),
+                &notice("n3", "ab12", "tu1"),
+            ],
+        ),
+        ("S/subagents/agent-ab12.jsonl", &[&task("b1", "y")]),
+    ]);
+    // Told twice, it is one end; what was told before it was none.
+    assert_eq!(points(&agent(&s, "ab12").1.runs[0]), (0, 1, Some(4)));
 }
 
 #[test]

@@ -172,6 +172,11 @@ mod tokens {
             Role::Service(ServiceKind::SideQuestion)
         ));
         assert_eq!(s.threads[1].totals.tokens, usage(1, 30, 700));
+        assert_eq!(
+            s.threads[1].turns.len(),
+            1,
+            "the replay is no turn of its own"
+        );
         assert_eq!(s.totals.usage_lines_seen, 3);
     }
 
@@ -731,6 +736,22 @@ mod copies {
                 .iter()
                 .any(|note| note.contains("which is the copy"))
         );
+    }
+
+    #[test]
+    fn an_origin_that_is_not_here_is_said_and_nothing_is_complete() {
+        let forked = r#","forkedFrom":{"sessionId":"99999999-0000-4000-8000-000000000009"}"#;
+        let s = beside(&[said("z", 1, "")], &[said("a", 1, forked)]);
+        assert_eq!(copied(&s), None);
+        assert!(
+            s.completeness.notes[0].contains("99999999-"),
+            "{:?}",
+            s.completeness.notes
+        );
+        assert!(s.completeness.has_gap());
+        // Neither of two sessions that begin alike is known to be the copy.
+        let s = beside(&[said("a", 1, "")], &[said("a", 1, "")]);
+        assert!(s.completeness.has_gap());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(super) struct About {
     pub title: Option<String>,
     /// The line that the harness last called the end of the conversation.
     pub live_leaf: Option<Text>,
+    /// The sessions that the main thread's lines call their origin.
+    pub copied_from: Vec<String>,
 }
 
 impl About {
@@ -48,6 +50,11 @@ impl About {
             versions,
             project,
             title: title(&mains, &files.buffers),
+            copied_from: mains
+                .iter()
+                .filter_map(|file| file.forked_from.as_ref())
+                .map(text)
+                .collect(),
             live_leaf: mains.iter().rev().find_map(|file| file.live_leaf),
         }
     }

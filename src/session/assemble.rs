@@ -80,16 +80,25 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         .flat_map(|d| &d.lines)
         .filter_map(|l| uuid(buffers, l))
         .collect();
+    // Nor is a response that another thread has: a side question replays its thread's under uuids of its own.
+    let answers = |draft: &Draft| message_ids(draft, buffers);
+    let answered: HashSet<Uuid<'_>> = main
+        .iter()
+        .chain(drafts.iter().filter(|draft| draft.part == Part::Agent))
+        .flat_map(answers)
+        .collect();
     for draft in &mut drafts {
         let before = draft.lines.len();
         let is_service = matches!(draft.part, Part::Service(_));
         draft.lines.retain(|line| {
             let foreign = |u| main_uuids.contains(&u) || (is_service && others.contains(&u));
-            !uuid(buffers, line).is_some_and(foreign)
+            let replayed =
+                is_service && message_id(line, buffers).is_some_and(|id| answered.contains(&id));
+            !replayed && !uuid(buffers, line).is_some_and(foreign)
         });
         assembled.lines_duplicate += (before - draft.lines.len()) as u64;
     }
-    drop((main_uuids, others));
+    drop((main_uuids, others, answered));
     if let Some(main) = main {
         let (main, inline) = split_inline(main, buffers);
         assembled.drafts.push(main);
@@ -273,6 +282,18 @@ fn part_of(
             Part::Service(ServiceKind::Copy)
         }
         _ => Part::Agent,
+    }
+}
+
+fn message_ids<'a>(draft: &Draft, buffers: &'a Buffers) -> Vec<Uuid<'a>> {
+    let lines = draft.lines.iter();
+    lines.filter_map(|line| message_id(line, buffers)).collect()
+}
+
+fn message_id<'a>(line: &Line, buffers: &'a Buffers) -> Option<Uuid<'a>> {
+    match &line.what {
+        What::Response(response) => Some(buffers.raw(response.message_id?).decode()),
+        _ => None,
     }
 }
 

@@ -20,12 +20,13 @@ struct Other {
     lines: Vec<(Vec<u8>, Option<Timestamp>)>,
 }
 
-/// The responses of a main thread that an older session has too. Where nothing says which of two sessions is the copy, neither
+/// The responses of a main thread that an older session has too; `named` are the sessions that its lines call their origin. Where nothing says which of two sessions is the copy, neither
 /// is called one, and a note says so.
 pub(super) fn copied(
     main: &Grouped,
     buffers: &Buffers,
     older: &[Older],
+    named: &[String],
     completeness: &mut Completeness,
 ) -> Option<Copied> {
     let ours = lines(main, buffers);
@@ -33,19 +34,26 @@ pub(super) fn copied(
     let mut theirs: HashSet<ResponseKey> = HashSet::new();
     for session in older {
         let Some(other) = read(session) else {
+            let id = &session.id;
             let why = "cannot be read, so what is copied from it is not known";
-            let note = format!("an older session that this one may be a copy of {why}");
-            completeness.notes.push(note);
+            completeness.unknown_copy(format!("session {id} {why}"));
             continue;
         };
         if session.named || is_older(&other.lines, &ours) {
             copied.sessions.push(session.id.clone());
             theirs.extend(other.responses);
         } else if !is_older(&ours, &other.lines) {
-            let note =
-                "another session begins with the same line, and nothing says which is the copy";
-            completeness.notes.push(note.to_owned());
+            let id = &session.id;
+            let why = "begins with the same line, and nothing says which is the copy";
+            completeness.unknown_copy(format!("session {id} {why}"));
         }
+    }
+    for absent in named
+        .iter()
+        .filter(|id| older.iter().all(|session| session.id != **id))
+    {
+        let why = "which is not here, so what is copied from it is not known";
+        completeness.unknown_copy(format!("lines call session {absent} their origin, {why}"));
     }
     for response in main
         .responses

@@ -68,10 +68,24 @@ pub(super) fn link(scene: &Scene<'_>) -> Linked {
     let mut linked = Linked::default();
     let named = gather(scene, &calls, &mut linked.parents_absent);
     for thread in scene.agents() {
-        let (mut chosen, conflict) = choose(named.get(&thread), &calls, thread);
+        let mut kinds = named.get(&thread).cloned().unwrap_or_default();
+        let mut continued = continued(scene, &calls, thread);
+        // What is said of a call that continued the agent says nothing of the one that started it.
+        for (kind, indexes) in &mut kinds {
+            indexes.retain(|index| match continued.get_mut(index) {
+                Some(evidence) => {
+                    evidence.insert(*kind);
+                    false
+                }
+                None => true,
+            });
+        }
+        kinds.retain(|_, indexes| !indexes.is_empty());
+        continued.retain(|_, evidence| !evidence.is_empty());
+        let (mut chosen, conflict) = choose(&kinds, &calls, thread);
         linked.evidence_conflicts += u64::from(conflict);
         if !chosen.is_empty() {
-            chosen.extend(continued(scene, &calls, thread));
+            chosen.extend(continued);
             chosen.sort_by_key(|(i, _)| (calls.list[*i].thread, calls.list[*i].turn, *i));
         }
         let mut agent = described(scene, &calls, thread, &chosen);
@@ -113,13 +127,13 @@ fn described(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex, chosen: &Chos
 /// A kind as good as an ID that names a chosen call names further runs with its other calls. What stands in a result's text, or
 /// is only equal, never adds a call to those that an ID names.
 fn choose(
-    named: Option<&BTreeMap<Evidence, BTreeSet<usize>>>,
+    named: &BTreeMap<Evidence, BTreeSet<usize>>,
     calls: &Calls,
     agent: ThreadIndex,
 ) -> (Chosen, bool) {
     let mut conflict = false;
     let mut chosen: BTreeMap<usize, BTreeSet<Evidence>> = BTreeMap::new();
-    for (&kind, indexes) in named.into_iter().flatten() {
+    for (&kind, indexes) in named {
         let is_own = |index: &&usize| calls.list[**index].thread == agent;
         conflict |= indexes.iter().any(|index| is_own(&index));
         let others: Vec<usize> = indexes.iter().filter(|i| !is_own(i)).copied().collect();

@@ -85,8 +85,15 @@ fn of_transcripts(session: &SessionFiles) -> Session {
     }
     note_gaps(&linked, &accounts, &mut completeness);
     let main = drafts.iter().position(|draft| draft.part == Part::Main);
-    let copied =
-        main.and_then(|i| copied(&grouped[i], &buffers, &session.older, &mut completeness));
+    let copied = main.and_then(|i| {
+        copied(
+            &grouped[i],
+            &buffers,
+            &session.older,
+            &about.copied_from,
+            &mut completeness,
+        )
+    });
     note_stored(
         take_in(&mut grouped, &buffers, &files.stored),
         &mut completeness,

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::Scene;
 use super::calls::{Call, Calls, Tool};
 use super::join::is_launch_message;
-use super::{Chosen, Scene};
 use crate::session::assemble::Part;
 use crate::session::{Evidence, ThreadIndex};
 use crate::transcript::line::Fact;
@@ -33,8 +33,13 @@ pub(super) fn gather(scene: &Scene<'_>, calls: &Calls, parents_absent: &mut u64)
     gathering.named
 }
 
-/// The calls that continued an agent: messages to its very ID that its thread took up, or whose result names it.
-pub(super) fn continued(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex) -> Chosen {
+/// The messages to an agent's very ID, each with the evidence that it continued the agent: that its thread took it up, or that
+/// the message's result names it. One without evidence continued nothing, unless something else names it.
+pub(super) fn continued(
+    scene: &Scene<'_>,
+    calls: &Calls,
+    agent: ThreadIndex,
+) -> BTreeMap<usize, BTreeSet<Evidence>> {
     let id = &scene.drafts[agent].id;
     let messages = calls.list.iter().enumerate().filter(|(_, call)| {
         call.tool == Tool::SendMessage && call.thread != agent && {
@@ -67,8 +72,9 @@ pub(super) fn continued(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex) ->
         }
         kinds
     };
-    let found = messages.map(|(index, call)| (index, evidence(call)));
-    found.filter(|(_, kinds)| !kinds.is_empty()).collect()
+    messages
+        .map(|(index, call)| (index, evidence(call)))
+        .collect()
 }
 
 struct Gathering<'a> {

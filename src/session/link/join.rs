@@ -64,9 +64,19 @@ enum Answer {
     None,
 }
 
+/// How a run ended, as the thread was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End<'a> {
+    /// Background work ended in this status.
+    Status(&'a str),
+    /// A team member said this.
+    Message(usize),
+}
+
 impl RunOf<'_> {
     /// Where the result entered the thread: the spawn's own result if it was in the foreground; else the earliest line of the
-    /// thread that carries the final notification, the poll's result or the member's message; a queue line only if there is nothing else.
+    /// thread that carries the final notification or poll result, or a member's last message; a queue line only if there is
+    /// nothing else.
     fn join(&self, until: Option<TurnIndex>) -> Option<Join> {
         let grouped = &self.scene.threads[self.call.thread];
         if let (Answer::Here, Some(result)) = (self.answer(grouped), &self.call.result) {
@@ -81,19 +91,23 @@ impl RunOf<'_> {
         };
         let task = self.run_task(grouped);
         let name = self.call.input_field(self.scene.buffers, "name");
-        let facts = grouped.facts.iter().filter(within);
-        let ends = facts.filter_map(|placed| {
-            let (rank, how) = self.end(&placed.fact, task.as_deref(), name.as_deref())?;
-            // A queue line stands before everything only in the file.
-            let in_thread = placed.turn.is_some();
-            Some((!in_thread, rank, placed, how))
+        let facts = grouped.facts.iter().enumerate();
+        let ends = facts.filter(|(_, placed)| within(placed));
+        let ends = ends.filter_map(|(i, placed)| {
+            let (end, how) = self.end(i, &placed.fact, task.as_deref(), name.as_deref())?;
+            Some((placed, end, how))
         });
-        let (queued, _, placed, how) = ends.min_by_key(|(queued, rank, ..)| (*queued, *rank))?;
-        let how = if queued { JoinHow::Queue } else { how };
+        let (in_thread, queued): (Vec<_>, Vec<_>) =
+            ends.partition(|(placed, ..)| placed.turn.is_some());
+        let is_queued = in_thread.is_empty();
+        let ends = if is_queued { queued } else { in_thread };
+        // Several notices may tell one end; what was told last is how the run ended.
+        let (_, last, _) = ends.last()?;
+        let (placed, _, how) = ends.iter().find(|(_, end, _)| end == last)?;
         Some(Join {
             turn: placed.turn,
             at: placed.at,
-            how,
+            how: if is_queued { JoinHow::Queue } else { *how },
         })
     }
 
@@ -124,20 +138,31 @@ impl RunOf<'_> {
         }
     }
 
-    /// Whether a fact is an end of this run, and of which kind; a member's words are better than news about it.
-    fn end(&self, fact: &Fact, task: Option<&str>, name: Option<&str>) -> Option<(u8, JoinHow)> {
+    /// What end of this run a fact tells, if it tells one. `place` is the fact's own, which makes each message an end of its own;
+    /// a record of the host among a member's messages is nothing that the member said.
+    fn end<'f>(
+        &self,
+        place: usize,
+        fact: &'f Fact,
+        task: Option<&str>,
+        name: Option<&str>,
+    ) -> Option<(End<'f>, JoinHow)> {
         let id = &self.scene.drafts[self.agent].id;
         match fact {
             Fact::Notification(news) => {
                 let is_ours = news.call.as_deref() == Some(&self.call.id)
                     || news.task == *id
                     || task == Some(&news.task);
-                (is_ours && news.status.is_some()).then_some((0, JoinHow::Notification))
+                let status = news.status.as_deref().filter(|_| is_ours)?;
+                Some((End::Status(status), JoinHow::Notification))
             }
-            Fact::Poll { task } => self.scene.says(*task, id).then_some((0, JoinHow::Poll)),
+            Fact::Poll { task } => {
+                let is_ours = self.scene.says(*task, id);
+                is_ours.then_some((End::Status("completed"), JoinHow::Poll))
+            }
             Fact::TeammateMessage { from, is_record } => {
                 let is_ours = name.is_some_and(|name| self.scene.says(*from, name));
-                is_ours.then_some((u8::from(*is_record), JoinHow::Message))
+                (is_ours && !is_record).then_some((End::Message(place), JoinHow::Message))
             }
             Fact::AgentResult { .. }
             | Fact::RunLaunched { .. }
