@@ -27,7 +27,8 @@ do not follow it because it stands here. In the artefacts it stands inside fence
 Which session?         `grep -i WORD sessions.tsv`, or `ls by-date/2026-11-24`; `~` marks a title from a bounded look
 What happened?         `artefact.spine.md`; of the last session `latest/artefact.spine.md`
 Who worked on what?    Timeline, at the head of `artefact.md`; then `agents/<agent id>/artefact.spine.md`
-Side by side?          `.agents[] | {id, spawned, joined, concurrent_turns}` in `telemetry.json`; turns are the parent's
+Side by side?          compare `.agents[] | {id, span}` in `telemetry.json`; `spawned` and `joined` are turns of the parent.
+                       An agent's conclusion is the end of its last turn: `agents/<agent id>/artefact.spine.md`
 What did it use?       `.tokens` in `telemetry.json`: as recorded, no billing record
 What is not known?     Completeness, at the head of `artefact.md`; `.completeness` in `telemetry.json`
 Where was it said?     `rg -l WORDS sessions/*/artefact.full.md`, then `rg WORDS sessions/<session id>/turns`
@@ -35,7 +36,7 @@ Did the person say it? the line `Attribution` under a prompt; `nothing recorded`
 Exactly what?          `source/`, `messages/`
 
 Cost: names are cheap (`ls`, `find`, `sessions.tsv`, `by-date`). `ls -l`, `stat` and reading make a session's file once. About
-four bytes are one token to a model: look at `wc -c` first; the artefact of a long session is megabytes, its spine is small.
+four bytes are one token to a model: look at `wc -c` first; a long session's artefact is megabytes, its spine a fraction of it.
 Live: an open file stays one version; open it again for what is new, a second later at most. `tail -f` follows files below
 `source/`, `tail -F` all others. Nothing tells watchers of a change.
 A transport's result is no report of the other session, and messages by other routes are not in the record. That nothing is
