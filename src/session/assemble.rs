@@ -259,14 +259,8 @@ fn part_of(
     main: &HashSet<Uuid<'_>>,
     spawned: &HashSet<Uuid<'_>>,
 ) -> Part {
-    for (prefix, kind) in [
-        ("acompact-", ServiceKind::Compaction),
-        ("aside_question-", ServiceKind::SideQuestion),
-        ("aprompt_suggestion-", ServiceKind::PromptSuggestion),
-    ] {
-        if draft.id.starts_with(prefix) {
-            return Part::Service(kind);
-        }
+    if let Some(kind) = service_by_name(&draft.id) {
+        return Part::Service(kind);
     }
     if is_warm_up(&draft.lines, buffers) {
         return Part::Service(ServiceKind::WarmUp);
@@ -283,6 +277,17 @@ fn part_of(
         }
         _ => Part::Agent,
     }
+}
+
+/// What work of its own the harness gives a thread this ID for (`formats/claude-code.md` 6.4).
+pub(super) fn service_by_name(id: &str) -> Option<ServiceKind> {
+    let kinds = [
+        ("acompact-", ServiceKind::Compaction),
+        ("aside_question-", ServiceKind::SideQuestion),
+        ("aprompt_suggestion-", ServiceKind::PromptSuggestion),
+    ];
+    let named = kinds.into_iter().find(|(prefix, _)| id.starts_with(prefix));
+    named.map(|(_, kind)| kind)
 }
 
 fn message_ids<'a>(draft: &Draft, buffers: &'a Buffers) -> Vec<Uuid<'a>> {

@@ -1,5 +1,6 @@
 //! A session in one row of a table: what its files' names and a bounded look at its main thread tell, whatever its size.
 
+use super::assemble::service_by_name;
 use super::glance::{Glance, first_uuid, glance};
 use super::last_part;
 use crate::record::Entries;
@@ -28,7 +29,7 @@ pub struct Summary {
     pub title_is_bounded: bool,
     /// The first line of the first prompt.
     pub prompt: Option<String>,
-    /// Sub-agents and service threads.
+    /// Sub-agents, and threads of the harness's own whose names do not tell.
     pub agents: u64,
     /// Whether only their whole files would tell how many there are: some begin alike, as one that was written anew
     /// does, or an old main file may hold some in the part that was not looked at.
@@ -79,7 +80,7 @@ pub fn summarize(session: &SessionFiles) -> Summary {
     }
     summary.modified = summary.modified.or(summary.changed);
     let agents: Vec<&SourceFile> = files()
-        .filter(|file| matches!(file.role, FileRole::Agent(_)))
+        .filter(|file| matches!(&file.role, FileRole::Agent(id) if service_by_name(id).is_none()))
         .collect();
     let begin = distinct_beginnings(&agents);
     let inside = mains.iter().flatten();
