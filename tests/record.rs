@@ -251,6 +251,22 @@ fn texts_kept_as_metadata_are_nowhere_in_the_record() {
 }
 
 #[test]
+fn a_text_kept_as_metadata_takes_nothing_from_the_records_own_fields() {
+    let home = Home::new();
+    for word in ["rejected", "received", "/home/user/open"] {
+        let input = format!(
+            r#"{{"sessionId":"s1","cwd":"/home/user/open","peer":{{"as":"beta"}},"text":"{word}","outcome":"rejected"}}"#
+        );
+        let path = record(&home, &["received", "--text", "metadata"], input.as_bytes());
+        let entry: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!(entry["outcome"], "rejected");
+        assert_eq!(entry["side"], "received");
+        assert_eq!(entry["cwd"], "/home/user/open");
+    }
+}
+
+#[test]
 fn hostile_ids_are_refused_and_nothing_is_written_outside() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("rec")).unwrap();

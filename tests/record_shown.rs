@@ -492,3 +492,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_same_entry_in_two_sources_is_one() {
+    let home = Home::new();
+    let (one, two) = (home.path("one"), home.path("two"));
+    for record in [&one, &two] {
+        entry(record, ALONE, "10:00:00.000", &start());
+        entry(record, ALONE, "10:00:01.000", &received("hello", "queued"));
+    }
+    let sources = [&one, &two].map(|path| Source::record(path).unwrap());
+    let store = Store::new(sources.to_vec());
+    let files = store.files(ALONE).unwrap();
+    assert_eq!(files.record.len(), 2);
+    assert_eq!(session::open(&files).entries.list.len(), 2);
+}

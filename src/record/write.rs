@@ -265,13 +265,17 @@ struct Draft {
 }
 
 impl Draft {
+    /// A member of the record's own, which stays whatever the text is.
     fn field(&mut self, key: &str, value: &Json<'_>) {
-        self.member(&key.into(), value);
+        let key_json: Json<'_> = key.into();
+        self.member_bytes(key_json.bytes(), value.bytes());
         self.keys.push(key.to_owned());
     }
 
+    /// A member that the host words as it likes, so that the text may stand in it.
     fn or_null(&mut self, key: &str, value: Option<&Json<'_>>) {
-        self.field(key, value.unwrap_or(&Json::NULL));
+        self.member(&key.into(), value.unwrap_or(&Json::NULL));
+        self.keys.push(key.to_owned());
     }
 
     fn peer(&mut self, peer: &Party<'_>) {

@@ -105,7 +105,9 @@ pub(super) fn open_to_append(path: &Path) -> Result<File, LogError> {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
+    // A log is a file of its own directory: no link leads to one.
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW;
+    options.custom_flags(flags.bits());
     options
 }
 

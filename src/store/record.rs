@@ -114,6 +114,18 @@ pub(super) fn entries(
                 Kind::File => {
                     // One that went away since its folder was listed is none any more.
                     if let Ok(metadata) = std::fs::symlink_metadata(&path) {
+                        // The same entry in two sources is one.
+                        let alike = |file: &&SourceFile| {
+                            file.name == Path::new(name) && file.fingerprint.size == metadata.len()
+                        };
+                        if folders.len() > 1
+                            && files
+                                .iter()
+                                .find(alike)
+                                .is_some_and(|file| same(&file.path, &path))
+                        {
+                            continue;
+                        }
                         files.push(SourceFile {
                             role: FileRole::Entry,
                             name: PathBuf::from(name),
@@ -131,6 +143,12 @@ pub(super) fn entries(
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     files
+}
+
+/// Whether two entries of one name and length hold the same bytes.
+fn same(one: &Path, other: &Path) -> bool {
+    let bytes = |path: &Path| std::fs::read(path).ok();
+    bytes(one).is_some_and(|one| Some(one) == bytes(other))
 }
 
 /// Whether a directory is a record's: a folder in it holds a file with an entry's name, or it holds a record's settings and nothing else.
