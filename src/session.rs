@@ -36,7 +36,7 @@ use open::sum_up;
 pub struct Session {
     /// The session's ID, as the harness gave it.
     pub id: String,
-    /// Which harness wrote it, such as `claude-code`.
+    /// Which harness wrote it: `claude-code`, or `framed-log`; `unknown` where only a record of messages tells of the session.
     pub harness: &'static str,
     /// Versions of the harness, in order of appearance.
     pub versions: Vec<String>,

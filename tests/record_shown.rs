@@ -505,5 +505,7 @@ fn the_same_entry_in_two_sources_is_one() {
     let store = Store::new(sources.to_vec());
     let files = store.files(ALONE).unwrap();
     assert_eq!(files.record.len(), 2);
-    assert_eq!(session::open(&files).entries.list.len(), 2);
+    let session = session::open(&files);
+    assert_eq!(session.entries.list.len(), 2);
+    assert_eq!(session.harness, "unknown");
 }

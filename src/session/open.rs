@@ -134,7 +134,12 @@ fn of_transcripts(session: &SessionFiles) -> Session {
     place_markers(&mut threads);
     let mut session = Session {
         id: session.id.clone(),
-        harness: "claude-code",
+        // A session known only by its record may be any host's.
+        harness: if session.fragments.is_empty() {
+            "unknown"
+        } else {
+            "claude-code"
+        },
         versions: about.versions,
         project: about.project,
         title: about.title,
