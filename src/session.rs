@@ -12,6 +12,7 @@ mod from_log;
 mod gaps;
 mod glance;
 mod link;
+pub mod look;
 pub mod objects;
 mod open;
 mod read;

@@ -1,13 +1,10 @@
 //! A session in one row of a table: what its files' names and a bounded look at its main thread tell, whatever its size.
 
-use super::assemble::service_by_name;
-use super::glance::{Glance, first_uuid, glance};
 use super::last_part;
+use super::look::{Look, main_of};
 use crate::record::Entries;
-use crate::store::{self, FileRole, Fragment, SessionFiles, SourceFile};
-use crate::transcript::display;
+use crate::store::{self, FileRole, SessionFiles, SourceFile};
 use jiff::Timestamp;
-use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 /// What is known of a session without reading it whole.
@@ -53,98 +50,59 @@ pub enum WorkPlace {
     Folder(String),
 }
 
-/// Files of one session that are looked at, beside its main files, until one tells a time.
-const MOST_LOOKS: usize = 4;
-
 /// Entries that are looked at where there is nothing else.
 const MOST_ENTRIES: usize = 8;
 
 /// Looks at a session. What cannot be read is said in the log and left out.
 pub fn summarize(session: &SessionFiles) -> Summary {
-    let files = || {
-        let fragments = session.fragments.iter();
-        fragments.flat_map(|fragment| &fragment.files)
-    };
-    let mut summary = Summary::default();
-    let mut mains: Vec<Option<Glance>> = Vec::new();
-    for fragment in &session.fragments {
-        let main = main_of(fragment);
-        summary.modified = summary.modified.max(main.map(|m| m.fingerprint.modified()));
-        mains.push(main.and_then(looked));
-    }
-    summary.entries = session.record.len() as u64;
-    for file in files().chain(&session.record) {
-        summary.bytes += file.fingerprint.size;
-        summary.sources += 1;
-        summary.changed = summary.changed.max(Some(file.fingerprint.modified()));
-    }
-    summary.modified = summary.modified.or(summary.changed);
-    let agents: Vec<&SourceFile> = files()
-        .filter(|file| matches!(&file.role, FileRole::Agent(id) if service_by_name(id).is_none()))
-        .collect();
-    let begin = distinct_beginnings(&agents);
-    let inside = mains.iter().flatten();
-    summary.agents = begin + inside.clone().map(|main| main.inline_agents).sum::<u64>();
-    summary.agents_is_bounded =
-        begin < agents.len() as u64 || inside.clone().any(|main| main.may_hide_agents);
-    // What began first speaks for the session.
-    let mut seen: Vec<&Glance> = mains.iter().flatten().collect();
-    seen.sort_by_key(|seen| (seen.started.is_none(), seen.started));
-    for seen in seen {
-        summary.started = summary.started.or(seen.started);
-        summary.ended = summary.ended.max(seen.ended);
-        if summary.title.is_none() {
-            summary.title.clone_from(&seen.title);
-            summary.title_is_bounded = !seen.whole;
+    Summary::of(session, Look::at(session))
+}
+
+impl Summary {
+    /// What the files of a session tell by their states, together with what a look at its transcripts said.
+    pub fn of(session: &SessionFiles, look: Look) -> Self {
+        let mut summary = Self {
+            started: look.started,
+            ended: look.ended,
+            title: look.title,
+            title_is_bounded: look.title_is_bounded,
+            prompt: look.prompt,
+            agents: look.agents,
+            agents_is_bounded: look.agents_is_bounded,
+            entries: session.record.len() as u64,
+            ..Self::default()
+        };
+        let files = session.fragments.iter().flat_map(|f| &f.files);
+        for file in files.chain(&session.record) {
+            summary.bytes += file.fingerprint.size;
+            summary.sources += 1;
+            summary.changed = summary.changed.max(Some(file.fingerprint.modified()));
         }
-        summary.prompt = summary.prompt.or_else(|| seen.prompt.clone());
-    }
-    let mut directories: Vec<Option<String>> = mains
-        .into_iter()
-        .map(|seen| seen.and_then(|seen| seen.directory))
-        .collect();
-    if summary.started.is_none() {
-        // An agent has no title of the session, but it tells when and where.
-        let agents = session
-            .fragments
-            .iter()
-            .enumerate()
-            .flat_map(|(i, fragment)| {
-                let agents = fragment.files.iter();
-                agents
-                    .filter(|file| matches!(file.role, FileRole::Agent(_)))
-                    .map(move |file| (i, file))
-            });
-        for (i, file) in agents.take(MOST_LOOKS) {
-            let Some(seen) = looked(file) else { continue };
-            directories[i] = directories[i].take().or(seen.directory);
-            summary.started = seen.started;
-            summary.ended = summary.ended.max(seen.ended);
-            if summary.started.is_some() {
-                break;
-            }
+        let mains = session.fragments.iter().filter_map(main_of);
+        let newest = mains.map(|main| main.fingerprint.modified()).max();
+        summary.modified = newest.or(summary.changed);
+        let mut directories = look.directories;
+        if session.fragments.is_empty() {
+            directories.push(of_record(&session.record, &mut summary));
         }
+        let first = directories.iter().flatten().next();
+        summary.project = first.and_then(|d| last_part(d)).map(str::to_owned);
+        // A framed log was worked on nowhere that it tells.
+        let is_log = |f| main_of(f).is_some_and(|main| main.role == FileRole::Log);
+        let folders = session.fragments.iter();
+        let folders = folders.map(|f| (!is_log(f)).then(|| f.folder.clone()));
+        summary.places = directories
+            .into_iter()
+            .zip(folders.chain([None]))
+            .filter_map(|(directory, folder)| {
+                let directory = directory.map(WorkPlace::Directory);
+                directory.or_else(|| folder.map(WorkPlace::Folder))
+            })
+            .collect();
+        summary.places.sort();
+        summary.places.dedup();
+        summary
     }
-    if session.fragments.is_empty() {
-        directories.push(of_record(&session.record, &mut summary));
-    }
-    let first = directories.iter().flatten().next();
-    summary.project = first.and_then(|d| last_part(d)).map(str::to_owned);
-    // A framed log was worked on nowhere that it tells.
-    let is_log = |f| main_of(f).is_some_and(|main| main.role == FileRole::Log);
-    let folders = session.fragments.iter();
-    let folders = folders.map(|f| (!is_log(f)).then(|| f.folder.clone()));
-    summary.places = directories
-        .into_iter()
-        .zip(folders.chain([None]))
-        .filter_map(|(directory, folder)| {
-            let directory = directory.map(WorkPlace::Directory);
-            directory.or_else(|| folder.map(WorkPlace::Folder))
-        })
-        .collect();
-    summary.places.sort();
-    summary.places.dedup();
-    summary
 }
 
 /// Looks at the first entries of a record of messages, where a session is known only by it: they say when and where it began.
@@ -156,35 +114,4 @@ fn of_record(files: &[SourceFile], summary: &mut Summary) -> Option<String> {
     let entries = Entries::of(files.iter().take(MOST_ENTRIES).map(read));
     summary.started = entries.list.first().map(|entry| entry.at);
     entries.working_directory()
-}
-
-/// How many of these files begin with a line that no other one begins with.
-fn distinct_beginnings(agents: &[&SourceFile]) -> u64 {
-    if agents.len() < 2 {
-        return agents.len() as u64;
-    }
-    let mut firsts = BTreeSet::new();
-    let mut without = 0;
-    for file in agents {
-        match first_uuid(file) {
-            Some(uuid) => _ = firsts.insert(uuid),
-            None => without += 1,
-        }
-    }
-    firsts.len() as u64 + without
-}
-
-fn main_of(fragment: &Fragment) -> Option<&SourceFile> {
-    let mut files = fragment.files.iter();
-    files.find(|file| matches!(file.role, FileRole::Main | FileRole::Log))
-}
-
-fn looked(file: &SourceFile) -> Option<Glance> {
-    match glance(file) {
-        Ok(seen) => Some(seen),
-        Err(error) => {
-            tracing::warn!("{}", display::line(&error.to_string()));
-            None
-        }
-    }
 }
