@@ -19,6 +19,7 @@
 //! | [`tree`] | the virtual tree: names, nodes, content with its exact size and version; caches | FUSE types |
 //! | [`fuse`] | the only place that imports `fuser`: inodes, replies, mount and unmount | what a session is |
 //! | [`cli`] | one file a command | |
+//! | [`cache`] | what one run remembers for the next, in files that may vanish at any time | what it remembers |
 //!
 //! Invariants that hold everywhere:
 //!
@@ -32,6 +33,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod artefact;
+pub mod cache;
 pub mod cli;
 pub mod fuse;
 pub mod record;

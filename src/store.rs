@@ -28,7 +28,9 @@ pub use source::{Source, SourceError};
 use index::Indexer;
 use listing::Listings;
 use older::Beginnings;
+use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -114,6 +116,17 @@ impl Fingerprint {
         }
     }
 
+    /// All of it as bytes, for a digest.
+    pub fn to_bytes(&self) -> [u8; 40] {
+        let times = [self.mtime_ns, self.ctime_ns].map(i64::cast_unsigned);
+        let numbers = [self.device, self.inode, self.size, times[0], times[1]];
+        let mut bytes = [0; 40];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
     /// Device and inode number: which file it is.
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
@@ -153,6 +166,20 @@ pub struct SessionFiles {
     pub unused: Vec<(String, String)>,
     /// Sessions that this one may be a copy of, sorted by ID.
     pub older: Vec<Older>,
+}
+
+impl SessionFiles {
+    /// Whether none of its files changed since this time.
+    pub fn is_unchanged_since(&self, at: SystemTime) -> bool {
+        let Ok(since) = at.duration_since(SystemTime::UNIX_EPOCH) else {
+            return false;
+        };
+        let files = self.fragments.iter().flat_map(|fragment| &fragment.files);
+        let mut files = files
+            .chain(&self.record)
+            .chain(self.older.iter().map(|older| &older.main));
+        files.all(|file| i128::from(file.fingerprint.ctime_ns) < since.as_nanos().cast_signed())
+    }
 }
 
 /// A session that another one may be a copy of.
@@ -302,6 +329,23 @@ impl Store {
     /// The sources.
     pub fn sources(&self) -> &[Source] {
         &self.sources
+    }
+
+    /// Which sources these are, in 16 hexadecimal digits: the same for every run over them.
+    pub fn identity(&self) -> String {
+        let mut digest = Sha256::new();
+        for source in &self.sources {
+            source.identify(&mut |bytes| {
+                digest.update((bytes.len() as u64).to_le_bytes());
+                digest.update(bytes);
+            });
+        }
+        let digest = digest.finalize();
+        digest[..8].iter().fold(String::new(), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// The directories in which the sessions lie: the roots of the sources, and the project folders outside of them to which

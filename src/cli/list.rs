@@ -2,7 +2,9 @@
 
 use super::sources::SourceArgs;
 use super::{Failure, Paint, output};
-use crate::session::summary::{Summary, summarize};
+use crate::cache::Table;
+use crate::session::look::Look;
+use crate::session::summary::Summary;
 use crate::transcript::display;
 use jiff::{SignedDuration, Timestamp, civil};
 use rayon::prelude::*;
@@ -97,8 +99,14 @@ impl Row {
 pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
     let opened = args.sources.open()?;
     let sessions = opened.sessions();
-    let rows = sessions.par_iter();
-    let mut rows: Vec<Row> = rows.map(|s| Row::of(&s.id, summarize(s))).collect();
+    let looks = opened.cache().map(|cache| cache.table(Look::TABLE));
+    let looks = looks.unwrap_or_else(Table::none);
+    let recalled = looks.recall();
+    let row = |session| {
+        let look = Look::at_or_recalled(session, &looks, &recalled);
+        Row::of(&session.id, Summary::of(session, look))
+    };
+    let mut rows: Vec<Row> = sessions.par_iter().map(row).collect();
     let ids = short_ids(&rows);
     let mut rows: Vec<(Row, String)> = rows.drain(..).zip(ids).collect();
     rows.retain(|(row, _)| row.is_wanted(args));
@@ -118,6 +126,7 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
         table(&rows, width, paint)
     };
     output::print(text.as_bytes())?;
+    looks.write(|id| sessions.binary_search_by(|s| s.id.as_str().cmp(id)).is_ok());
     match opened.unread() {
         0 => Ok(()),
         unread => Err(Failure::new(format!(

@@ -11,7 +11,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,13 +109,17 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
         allow_other: args.allow_other,
         point,
     };
-    let tree = Arc::new(Tree::new(
+    let mut tree = Tree::new(
         opened.store(),
         Options {
             cache_bytes: args.cache_size,
             max_block_bytes: Some(args.max_block_bytes).filter(|bytes| *bytes > 0),
         },
-    ));
+    );
+    if let Some(cache) = opened.cache() {
+        tree = tree.remembering(&cache);
+    }
+    let tree = Arc::new(tree);
     let log = detached.then(|| log(&options.point)).flatten();
     let ready = || {
         if !common.quiet {
@@ -126,12 +131,47 @@ fn mount(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
         }
         Ok(())
     };
-    match serve(tree, &options, ready) {
+    let served = {
+        let _remembering = Remembering::of(tree.clone());
+        serve(tree.clone(), &options, ready)
+    };
+    tree.remember();
+    match served {
         Ok(Outcome::Signal(signal)) => tracing::info!("unmounted on signal {signal}"),
         Ok(Outcome::Unmounted) => tracing::info!("unmounted by somebody"),
         Err(error) => return Err(unmounted(&error)),
     }
     Ok(())
+}
+
+/// Writes now and then what a tree learned, for as long as it lives, so that a killed mount loses little of it.
+struct Remembering {
+    /// Dropping it ends the thread.
+    _end: Option<Sender<()>>,
+}
+
+/// How often, unless writing takes long.
+const REMEMBER_EVERY: Duration = Duration::from_mins(1);
+
+impl Remembering {
+    fn of(tree: Arc<Tree>) -> Self {
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::Builder::new().name("sessionfs-remember".to_owned());
+        let started = thread.spawn(move || {
+            let mut wait = REMEMBER_EVERY;
+            while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let start = Instant::now();
+                tree.remember();
+                wait = REMEMBER_EVERY.max(start.elapsed() * 200);
+            }
+        });
+        if let Err(error) = &started {
+            tracing::debug!("what is learned is written at the end only: {error}");
+        }
+        Self {
+            _end: started.ok().map(|_| end),
+        }
+    }
 }
 
 /// A single path that holds something was meant as a source.

@@ -1,6 +1,7 @@
 //! Where a command's sessions come from, and which one of them it means.
 
 use super::{Failure, output};
+use crate::cache::Cache;
 use crate::fuse::point;
 use crate::store::{SessionFiles, Source, SourceError, Store};
 use crate::transcript::display;
@@ -173,6 +174,11 @@ impl Opened {
     /// The store over them.
     pub(super) fn store(&self) -> Arc<Store> {
         Arc::clone(&self.0)
+    }
+
+    /// Where runs over them remember something; none where there is no such place.
+    pub(super) fn cache(&self) -> Option<Cache> {
+        Cache::here(&self.0.identity())
     }
 
     /// The directories in which their sessions lie, also those to which links lead.

@@ -99,7 +99,7 @@ impl Stored {
 }
 
 /// One object of a session: its length, and where its bytes stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Object {
     /// Length in bytes.
     pub size: u64,

@@ -53,11 +53,6 @@ pub enum WorkPlace {
 /// Entries that are looked at where there is nothing else.
 const MOST_ENTRIES: usize = 8;
 
-/// Looks at a session. What cannot be read is said in the log and left out.
-pub fn summarize(session: &SessionFiles) -> Summary {
-    Summary::of(session, Look::at(session))
-}
-
 impl Summary {
     /// What the files of a session tell by their states, together with what a look at its transcripts said.
     pub fn of(session: &SessionFiles, look: Look) -> Self {

@@ -125,6 +125,19 @@ impl Source {
         &self.root
     }
 
+    /// Says which source it is, in parts.
+    pub(super) fn identify(&self, part: &mut dyn FnMut(&[u8])) {
+        let holds = match self.holds {
+            Holds::Transcripts => "transcripts",
+            Holds::Logs => "logs",
+            Holds::Record => "record",
+        };
+        part(holds.as_bytes());
+        part(self.canonical.as_os_str().as_bytes());
+        let only = self.only.as_ref().map(|only| only.as_bytes());
+        part(only.unwrap_or_default());
+    }
+
     /// Whether a path without links lies in this source.
     pub(super) fn holds(&self, canonical: &Path) -> bool {
         canonical.starts_with(&self.canonical)

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How a stretch of bytes is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Form {
     /// The inside of a JSON string: escapes stand as they are stored.
     JsonString,
@@ -18,7 +18,7 @@ pub enum Form {
 }
 
 /// Where a stored text stands: which buffer, where in it, and how it is written. Cheap to copy; the bytes stay where they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Text {
     /// Byte offset of the first byte in the buffer.
     pub start: u64,

@@ -7,7 +7,9 @@ use super::text::Text;
 use jiff::Timestamp;
 
 /// What kind of turn a thread's line opens or continues. The closed list of `spec/turns.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum TurnKind {
     /// A prompt that the person typed, also one queued while the agent worked.
     User,

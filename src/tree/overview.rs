@@ -9,7 +9,9 @@ use super::content::Bytes;
 use super::place::{BY_DATE, BY_PROJECT, SESSIONS, TABLE};
 use super::table;
 use super::{Attributes, Entry, NodeKind, version};
-use crate::session::summary::{Summary, summarize};
+use crate::cache::{Recalled, Table};
+use crate::session::look::Look;
+use crate::session::summary::Summary;
 use crate::store::{Index, SessionFiles, Store, safe_name, safe_name_within};
 use jiff::Timestamp;
 use names::{project, short, slug};
@@ -136,7 +138,10 @@ impl Overview {
 }
 
 /// The latest overview, and what is remembered from one to the next.
-pub(super) struct Overviews(Mutex<Seen>);
+pub(super) struct Overviews {
+    seen: Mutex<Seen>,
+    looks: Table,
+}
 
 #[derive(Default)]
 struct Seen {
@@ -160,8 +165,17 @@ struct Known {
 }
 
 impl Overviews {
-    pub(super) fn new() -> Self {
-        Self(Mutex::default())
+    /// Without a look yet. What looks say is remembered in this table.
+    pub(super) fn new(looks: Table) -> Self {
+        Self {
+            seen: Mutex::default(),
+            looks,
+        }
+    }
+
+    /// What is remembered of looks.
+    pub(super) fn looks(&self) -> &Table {
+        &self.looks
     }
 
     /// The overview as of now. Those who ask while a look is made wait for it, and nobody else does. Asked again only so
@@ -173,7 +187,7 @@ impl Overviews {
         }
         let start = Instant::now();
         let index = store.index();
-        let sessions = seen.meet(store, &index);
+        let sessions = seen.meet(store, &index, &self.looks);
         let overview = Arc::new(make(&sessions));
         seen.sessions = sessions;
         // The same content keeps its value, so that who holds it shares it.
@@ -233,7 +247,7 @@ impl Overviews {
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -246,7 +260,13 @@ impl Seen {
     }
 
     /// Looks at all sessions of the index, side by side.
-    fn meet(&self, store: &Store, index: &Index) -> HashMap<Arc<str>, Known> {
+    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> HashMap<Arc<str>, Known> {
+        // What earlier runs saw is in `sessions` after the first look.
+        let recalled = if self.sessions.is_empty() {
+            looks.recall()
+        } else {
+            Recalled::default()
+        };
         let ids: Vec<&str> = index.ids().collect();
         let looked = ids.par_iter().enumerate().filter_map(|(i, id)| {
             let files = store.files_alone(index, id)?;
@@ -257,7 +277,8 @@ impl Seen {
             {
                 return Some((id.clone(), known.clone()));
             }
-            let summary = Arc::new(summarize(&files));
+            let look = Look::at_or_recalled(&files, looks, &recalled);
+            let summary = Arc::new(Summary::of(&files, look));
             let slug = match known {
                 // A name stays as long as the session begins as it did, also where the prompt came after it.
                 Some((_, known))

@@ -1,6 +1,7 @@
 //! Which node a path names, as far as the path alone tells.
 
 use super::Place;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// What a path names. Whether it is there is for others to say.
@@ -76,7 +77,7 @@ pub(super) enum Owner<'a> {
 }
 
 /// The derived files of a session or an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Derived {
     Artefact,
     Full,

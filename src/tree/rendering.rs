@@ -4,12 +4,15 @@
 //! sizes and times, a few bytes a turn. So a directory lists and a file has its size although the document is long gone,
 //! and only reading renders it again, to the same bytes.
 
+mod sizes;
+
 use super::content::Bytes;
 use super::kept::{Kept, Weighs};
 use super::place::{Derived, Owner};
 use super::state::State;
 use super::{Options, TreeError};
 use crate::artefact::{self, Document, Style};
+use crate::cache::Table;
 use crate::session::objects::{Object, objects};
 use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
 use crate::store::{Fingerprint, SessionFiles, Store, safe_name};
@@ -17,6 +20,8 @@ use crate::telemetry;
 use crate::transcript::display::Shown;
 use crate::transcript::{Block, Turn, TurnKind};
 use crate::turns;
+use serde::{Deserialize, Serialize};
+use sizes::Sizes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -30,6 +35,7 @@ pub(super) struct Renderings {
     max_block_bytes: Option<usize>,
     heavy: Kept<Key, Heavy>,
     light: Kept<Key, Light>,
+    sizes: Sizes,
     rendered: AtomicU64,
 }
 
@@ -57,7 +63,7 @@ enum What {
 }
 
 /// Whose file it is: the session's, or this thread's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Whose {
     Session,
     Thread(ThreadIndex),
@@ -85,7 +91,7 @@ pub(super) struct Rendered {
 }
 
 /// A rendered file without its bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outline {
     pub(super) size: u64,
     /// Where each turn's section stands, by turn, if it is the full artefact.
@@ -93,7 +99,7 @@ pub(super) struct Outline {
 }
 
 /// A session's table of contents: what its directories list.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     /// The main thread, if it is there.
     pub(super) main: Option<ThreadIndex>,
@@ -108,7 +114,7 @@ pub(super) struct Contents {
 }
 
 /// One turn in a table of contents.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TurnLine {
     kind: TurnKind,
     /// When it was written, if that is known.
@@ -193,8 +199,25 @@ impl Renderings {
             max_block_bytes: options.max_block_bytes,
             heavy: Kept::new(options.cache_bytes - light),
             light: Kept::new(light),
+            sizes: Sizes::new(Table::none()),
             rendered: AtomicU64::new(0),
         }
+    }
+
+    /// The same, with what earlier runs remembered in this table and later ones shall.
+    pub(super) fn remembering(mut self, table: Table) -> Self {
+        self.sizes = Sizes::new(table);
+        self
+    }
+
+    /// Writes what is to be remembered of the sessions that are there.
+    pub(super) fn remember(&self, is_there: impl Fn(&str) -> bool) {
+        self.sizes.write(is_there);
+    }
+
+    /// The version that goes out instead of this one: another one where something wrong was remembered and said of it.
+    pub(super) fn corrected(&self, version: u64) -> u64 {
+        self.sizes.corrected(version)
     }
 
     /// How many files were rendered so far.
@@ -207,7 +230,11 @@ impl Renderings {
         let key = state.version().key(What::Session);
         let light = self.light.get(&key, || {
             let session = self.session(state)?;
-            Ok::<_, TreeError>(Light::Contents(Arc::new(Contents::of(&session))))
+            let contents = Arc::new(Contents::of(&session));
+            if !self.sizes.meet_contents(state, &contents) {
+                return Err(stale(state));
+            }
+            Ok::<_, TreeError>(Light::Contents(contents))
         })?;
         match light {
             Light::Contents(contents) => Ok(contents),
@@ -243,6 +270,10 @@ impl Renderings {
         let key = state.version().key(What::File(whose, file));
         let heavy = self.heavy.get(&key, || {
             let rendered = self.render(state, whose, file)?;
+            let outline = &rendered.outline;
+            if !self.sizes.meet_outline(state, whose, file, outline) {
+                return Err(stale(state));
+            }
             Ok::<_, TreeError>(Heavy::File(Arc::new(rendered)))
         })?;
         match heavy {
@@ -277,24 +308,26 @@ impl Renderings {
         }
     }
 
-    /// The table of contents of a session in this version, if it is kept.
+    /// The table of contents of a session in this version, if it is kept or remembered.
     pub(super) fn kept_contents(&self, of: Version<'_>) -> Option<Arc<Contents>> {
-        match self.light.peek(&of.key(What::Session))? {
-            Light::Contents(contents) => Some(contents),
-            Light::Outline(_) => None,
+        match self.light.peek(&of.key(What::Session)) {
+            Some(Light::Contents(contents)) => Some(contents),
+            Some(Light::Outline(_)) => None,
+            None => self.sizes.contents(of),
         }
     }
 
-    /// Size and sections of a file in this version, if they are kept.
+    /// Size and sections of a file in this version, if they are kept or remembered.
     pub(super) fn kept_outline(
         &self,
         of: Version<'_>,
         whose: Whose,
         file: Derived,
     ) -> Option<Arc<Outline>> {
-        match self.light.peek(&of.key(What::File(whose, file)))? {
-            Light::Outline(outline) => Some(outline),
-            Light::Contents(_) => None,
+        match self.light.peek(&of.key(What::File(whose, file))) {
+            Some(Light::Outline(outline)) => Some(outline),
+            Some(Light::Contents(_)) => None,
+            None => self.sizes.outline(of, whose, file),
         }
     }
 
@@ -313,6 +346,7 @@ impl Renderings {
 
     fn session(&self, state: &State) -> Result<Arc<Session>, TreeError> {
         let heavy = self.heavy.get(&state.version().key(What::Session), || {
+            self.sizes.parsing(state);
             let session = session::open(&state.files);
             // Only what grew meanwhile was read as it was found: up to the length seen. Anything else may have been
             // read half old and half new, and is not what this version says.
@@ -497,17 +531,19 @@ impl Weighs for Light {
         ENTRY
             + match self {
                 Self::Outline(o) => outline(o),
-                Self::Contents(contents) => {
-                    let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
-                    let turns: usize = contents.turns.iter().map(Vec::len).sum();
-                    let threads = contents.turns.len() * size_of::<Vec<TurnLine>>();
-                    let objects = contents.objects.keys();
-                    let objects: usize = objects.map(|o| o.len() + size_of::<Object>() + 64).sum();
-                    let turns = turns * size_of::<TurnLine>();
-                    (size_of::<Contents>() + names + threads + turns + objects) as u64
-                }
+                Self::Contents(c) => contents(c),
             }
     }
+}
+
+fn contents(contents: &Contents) -> u64 {
+    let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
+    let turns: usize = contents.turns.iter().map(Vec::len).sum();
+    let threads = contents.turns.len() * size_of::<Vec<TurnLine>>();
+    let objects = contents.objects.keys();
+    let objects: usize = objects.map(|o| o.len() + size_of::<Object>() + 64).sum();
+    let turns = turns * size_of::<TurnLine>();
+    (size_of::<Contents>() + names + threads + turns + objects) as u64
 }
 
 fn outline(outline: &Outline) -> u64 {

@@ -3,7 +3,6 @@
 use super::place::Stored;
 use super::rendering::Version;
 use super::sources::SourceTree;
-use super::version;
 use crate::store::{SessionFiles, SourceFile, Store};
 use quick_cache::sync::Cache;
 use std::path::Path;
@@ -73,12 +72,13 @@ impl States {
     }
 
     /// The state of a session, no older than the store's limit; none if there is no such session. The same value (by
-    /// pointer) as long as its files are the same. Those who ask at the same time share one look.
+    /// pointer) as long as its files are the same. Those who ask at the same time share one look. `version` says which version
+    /// these files make.
     pub(super) fn state(
         &self,
         store: &Store,
         id: &str,
-        max_block_bytes: Option<usize>,
+        version: impl FnOnce(&SessionFiles) -> u64,
     ) -> Option<Arc<State>> {
         if !store.index().contains(id) {
             self.0.remove(id);
@@ -101,7 +101,7 @@ impl States {
                 let newest = all.map(|file| file.fingerprint.modified()).max();
                 Arc::new(State {
                     id: Arc::from(id),
-                    version: version::of_session(&files, max_block_bytes),
+                    version: version(&files),
                     modified: newest
                         .or_else(|| store.modified(id))
                         .unwrap_or(SystemTime::UNIX_EPOCH),

@@ -11,9 +11,11 @@ use super::problems::Problems;
 use super::rendering::{Contents, Renderings, Version, Whose};
 use super::state::{State, States};
 use super::target::{self, Target};
-use super::version::Versioner;
+use super::version::{self, Versioner};
 use super::{Attributes, Content, Entry, NodeKind, Place, TreeError, View, readme};
-use crate::store::{SourceFile, Store, StoreError};
+use crate::cache::{Cache, Table};
+use crate::session::look::Look;
+use crate::store::{SessionFiles, SourceFile, Store, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,11 +71,29 @@ impl Tree {
             options,
             states: States::new(),
             live: Live::new(),
-            overviews: Overviews::new(),
+            overviews: Overviews::new(Table::none()),
             readme: Arc::new(Bytes::new(vec![Arc::new(readme::TEXT.into())])),
             readme_version: version.finish(),
             made: SystemTime::now(),
         }
+    }
+
+    /// The same, with what earlier runs remembered: how sessions begin and end, and the sizes of what is made of them.
+    #[must_use]
+    pub fn remembering(mut self, cache: &Cache) -> Self {
+        let cut = self.options.max_block_bytes.unwrap_or_default();
+        let sizes = cache.table(&format!("sizes-{cut}"));
+        let sizes = sizes.within(self.options.cache_bytes / 8);
+        self.renderings = self.renderings.remembering(sizes);
+        self.overviews = Overviews::new(cache.table(Look::TABLE));
+        self
+    }
+
+    /// Writes what was learned since it was last written, for later runs. Where it cannot be written, only the log says so.
+    pub fn remember(&self) {
+        let index = self.store.index();
+        self.overviews.looks().write(|id| index.contains(id));
+        self.renderings.remember(|id| index.contains(id));
     }
 
     /// The store below it.
@@ -87,9 +107,12 @@ impl Tree {
     }
 
     fn state(&self, place: &Place, id: &str) -> Result<Arc<State>, TreeError> {
-        self.states
-            .state(&self.store, id, self.options.max_block_bytes)
-            .ok_or_else(|| not_found(place))
+        let version = |files: &SessionFiles| {
+            let version = version::of_session(files, self.options.max_block_bytes);
+            self.renderings.corrected(version)
+        };
+        let state = self.states.state(&self.store, id, version);
+        state.ok_or_else(|| not_found(place))
     }
 
     /// Does what needs a session's state, again with a new one if its files were rewritten meanwhile.
@@ -112,7 +135,27 @@ impl Tree {
     }
 
     fn contents(&self, place: &Place, id: &str) -> Result<Arc<Contents>, TreeError> {
-        self.with_state(place, id, |state| self.renderings.contents(state))
+        self.with_state(place, id, |state| self.listed_in(state))
+    }
+
+    /// What the directories of a session list: as far as it is kept or remembered, without a look at its files.
+    fn listed_in(&self, state: &State) -> Result<Arc<Contents>, TreeError> {
+        match self.renderings.kept_contents(state.version()) {
+            Some(contents) => Ok(contents),
+            None => self.renderings.contents(state),
+        }
+    }
+
+    /// The attributes of a part of a session, if they are kept or remembered.
+    fn known_part(&self, state: &State, part: Part<'_>) -> Option<Attributes> {
+        let of = state.version();
+        let contents = || self.renderings.kept_contents(of).ok_or(());
+        let target = Target::of(part, contents).ok()??;
+        let outline = match target {
+            Target::Directory | Target::Object(..) => None,
+            Target::File(whose, file, _) => self.renderings.kept_outline(of, whose, file),
+        };
+        target.attributes(state, outline.as_deref())
     }
 
     fn latest(&self, place: &Place) -> Result<(PathBuf, SystemTime), TreeError> {
@@ -148,7 +191,7 @@ impl View for Tree {
             Node::Latest => there(!self.store.index().is_empty(), NodeKind::Link),
             Node::Session(id) => there(self.store.index().contains(id), NodeKind::Directory),
             Node::Part(id, part) => self.with_state(place, id, |state| {
-                let target = Target::of(part, || self.renderings.contents(state))?;
+                let target = Target::of(part, || self.listed_in(state))?;
                 target.map(Target::kind).ok_or_else(|| not_found(place))
             }),
             Node::Stored(id, which, path) => {
@@ -221,14 +264,7 @@ impl View for Tree {
             _ => return self.attributes(place).ok(),
         };
         let state = self.state(place, id).ok()?;
-        let of = state.version();
-        let contents = || self.renderings.kept_contents(of).ok_or(());
-        let target = Target::of(part, contents).ok()??;
-        let outline = match target {
-            Target::Directory | Target::Object(..) => None,
-            Target::File(whose, file, _) => self.renderings.kept_outline(of, whose, file),
-        };
-        target.attributes(&state, outline.as_deref())
+        self.known_part(&state, part)
     }
 
     fn attributes(&self, place: &Place) -> Result<Attributes, TreeError> {
@@ -261,6 +297,9 @@ impl View for Tree {
                 }
             }
             Node::Part(id, part) => self.with_state(place, id, |state| {
+                if let Some(known) = self.known_part(state, part) {
+                    return Ok(known);
+                }
                 let target = Target::of(part, || self.renderings.contents(state))?;
                 let target = target.ok_or_else(|| not_found(place))?;
                 let outline = match target {
@@ -341,8 +380,14 @@ impl View for Tree {
                     let session = &state.id;
                     return self.kept(place, part, Version { session, version });
                 }
-                let target = Target::of(part, || self.renderings.contents(&state))?;
-                self.content(place, target, Of::Now(&state))
+                let target = Target::of(part, || self.renderings.contents(&state));
+                let content = target.and_then(|t| self.content(place, t, Of::Now(&state)));
+                // Who looks the name up again, as after such an answer, must not be told the same.
+                content.inspect_err(|error| {
+                    if matches!(error, TreeError::Stale(_)) {
+                        self.states.forget(id);
+                    }
+                })
             }
             Node::Root | Node::Sessions | Node::Session(_) | Node::Latest | Node::Overview(_) => {
                 self.kind(place)?;
