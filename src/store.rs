@@ -25,6 +25,7 @@ pub use name::{safe_id, safe_name, safe_name_within};
 pub use open::{open, read, read_at, status, status_of};
 pub use source::{Source, SourceError};
 
+use crate::cache::Table;
 use index::Indexer;
 use listing::Listings;
 use older::Beginnings;
@@ -127,6 +128,12 @@ impl Fingerprint {
         bytes
     }
 
+    /// Whether the file did not change since this time. Only the status change counts: a modification can be dated back.
+    pub fn is_unchanged_since(&self, at: SystemTime) -> bool {
+        let since = at.duration_since(SystemTime::UNIX_EPOCH);
+        since.is_ok_and(|since| i128::from(self.ctime_ns) < since.as_nanos().cast_signed())
+    }
+
     /// Device and inode number: which file it is.
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
@@ -171,14 +178,11 @@ pub struct SessionFiles {
 impl SessionFiles {
     /// Whether none of its files changed since this time.
     pub fn is_unchanged_since(&self, at: SystemTime) -> bool {
-        let Ok(since) = at.duration_since(SystemTime::UNIX_EPOCH) else {
-            return false;
-        };
         let files = self.fragments.iter().flat_map(|fragment| &fragment.files);
         let mut files = files
             .chain(&self.record)
             .chain(self.older.iter().map(|older| &older.main));
-        files.all(|file| i128::from(file.fingerprint.ctime_ns) < since.as_nanos().cast_signed())
+        files.all(|file| file.fingerprint.is_unchanged_since(at))
     }
 }
 
@@ -312,6 +316,16 @@ impl Store {
     pub fn excluding(mut self, ids: impl IntoIterator<Item = String>) -> Self {
         self.excluded.extend(ids);
         self
+    }
+
+    /// Recalls how sessions begin from what earlier runs put into this table, and puts there what it learns.
+    pub fn remember_in(&self, table: Table) {
+        self.beginnings.remember_in(table);
+    }
+
+    /// Writes what was learned for later runs.
+    pub fn remember(&self) {
+        self.beginnings.remember(&self.index());
     }
 
     /// How old an answer about what is there may be; nothing means to look at every question.

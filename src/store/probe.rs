@@ -14,7 +14,7 @@ const LOOKS: [usize; 2] = [16 << 10, 256 << 10];
 const REMEMBERED: usize = 65_536;
 
 /// What the head of a file says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Head {
     /// Whether some line is an object with a `type` and a `uuid` or `sessionId`.
     pub(super) transcript: bool,
@@ -36,18 +36,29 @@ impl Probes {
 
     /// What the head of this file says, read only if the file changed since it was last asked for.
     pub(super) fn head(&self, path: &Path, state: Fingerprint) -> Result<Head, StoreError> {
+        self.head_or(path, state, || look(path))
+    }
+
+    /// The same, with `look` in place of reading it.
+    pub(super) fn head_or(
+        &self,
+        path: &Path,
+        state: Fingerprint,
+        look: impl FnOnce() -> Result<Head, StoreError>,
+    ) -> Result<Head, StoreError> {
         if let Some((seen, head)) = self.0.get(path)
             && seen == state
         {
             return Ok(head);
         }
-        let head = look(path)?;
+        let head = look()?;
         self.0.insert(path.to_path_buf(), (state, head.clone()));
         Ok(head)
     }
 }
 
-fn look(path: &Path) -> Result<Head, StoreError> {
+/// Reads the head of this file.
+pub(super) fn look(path: &Path) -> Result<Head, StoreError> {
     let file = open(path)?;
     let mut head = Head::default();
     for size in LOOKS {

@@ -86,11 +86,13 @@ impl Tree {
         let sizes = sizes.within(self.options.cache_bytes / 8);
         self.renderings = self.renderings.remembering(sizes);
         self.overviews = Overviews::new(cache.table(Look::TABLE));
+        self.store.remember_in(cache.table("heads"));
         self
     }
 
     /// Writes what was learned since it was last written, for later runs. Where it cannot be written, only the log says so.
     pub fn remember(&self) {
+        self.store.remember();
         let index = self.store.index();
         self.overviews.looks().write(|id| index.contains(id));
         self.renderings.remember(|id| index.contains(id));
