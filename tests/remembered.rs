@@ -56,9 +56,7 @@ impl Runs {
                 time(5)
             ),
             // Out of order, and before the epoch.
-            format!(
-                r#"{{"type":"user","uuid":"u2","timestamp":"1969-12-31T23:59:59.123456789Z","message":{{"role":"user","content":"Thanks \u00e4."}}}}"#
-            ),
+            r#"{"type":"user","uuid":"u2","timestamp":"1969-12-31T23:59:59.123456789Z","message":{"role":"user","content":"Thanks \u00e4."}}"#.to_owned(),
             r#"{"type":"user","uuid":"u3","message":{"role":"user","content":"Unstamped."}}"#
                 .to_owned(),
         ];
@@ -256,6 +254,9 @@ fn titles_and_dates_come_from_memory_as_long_as_the_files_are_the_same() {
     assert!(looks.len() > 100);
 }
 
+/// Damages a file's bytes.
+type Damage = fn(&mut Vec<u8>);
+
 #[test]
 fn a_deleted_damaged_cut_or_foreign_cache_costs_time_only() {
     let runs = Runs::new();
@@ -263,7 +264,6 @@ fn a_deleted_damaged_cut_or_foreign_cache_costs_time_only() {
     let before = walk(&first, "sessions");
     let table = text(&first, "sessions.tsv");
     first.remember();
-    type Damage = fn(&mut Vec<u8>);
     let damages: [(&str, Damage); 5] = [
         ("last byte", |bytes| *bytes.last_mut().unwrap() ^= 1),
         ("format", |bytes| bytes[11] += 1),
@@ -367,6 +367,9 @@ fn other_sources_and_other_cuts_have_memories_of_their_own() {
     }
 }
 
+/// A session that only a record knows.
+const ALONE: &str = "99999999-0000-4000-8000-000000000003";
+
 #[test]
 fn nothing_of_a_record_of_messages_is_remembered() {
     let runs = Runs::new();
@@ -381,7 +384,6 @@ fn nothing_of_a_record_of_messages_is_remembered() {
             r#"{{"version":1,"kind":"session_start","at":"2026-11-30T20:40:00.100Z","session_id":"{id}","cwd":"/home/user/secretplace","socket":"uds:/tmp/secret.sock"}}"#
         )
     };
-    const ALONE: &str = "99999999-0000-4000-8000-000000000003";
     for id in [S, ALONE] {
         record(id, "2026-11-30T204000.100Z-000001.json", &start(id));
     }

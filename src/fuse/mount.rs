@@ -213,7 +213,10 @@ impl Mount {
             .ok_or_else(|| failed(io::Error::other("it is not in the list of mounts")))?
             .device;
         // Only root may; without it reading is a little slower.
-        let _ = std::fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), READ_AHEAD);
+        let read_ahead = format!("/sys/class/bdi/{device}/read_ahead_kb");
+        if let Err(error) = std::fs::write(&read_ahead, READ_AHEAD) {
+            tracing::debug!("the kernel reads ahead as little as it did: {read_ahead}: {error}");
+        }
         Ok(Self {
             point,
             device,

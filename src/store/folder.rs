@@ -10,7 +10,7 @@ use super::probe::Probes;
 use super::source::is_uuid;
 use super::{Problem, StoreError};
 use nix::errno::Errno;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ pub(super) struct Folder {
     /// When it last got or lost an entry.
     pub(super) modified: SystemTime,
     /// By what stands before `.jsonl`, or by the session ID that an agent's lines give.
-    pub(super) pieces: BTreeMap<OsString, Piece>,
+    pub(super) pieces: HashMap<Arc<OsStr>, Piece>,
     /// Directories that may be project folders themselves, links last. Only of a source's root.
     pub(super) projects: Vec<PathBuf>,
     pub(super) problems: Vec<Problem>,
@@ -36,7 +36,7 @@ pub(super) struct Folder {
 
 impl Folder {
     fn piece(&mut self, stem: &OsStr) -> &mut Piece {
-        self.pieces.entry(stem.to_owned()).or_default()
+        self.pieces.entry(Arc::from(stem)).or_default()
     }
 }
 
@@ -317,7 +317,7 @@ impl Look<'_> {
             path: self.path.to_path_buf(),
             identity: self.listing.identity,
             modified: self.listing.modified,
-            pieces: BTreeMap::new(),
+            pieces: HashMap::new(),
             projects: Vec::new(),
             problems: Vec::new(),
         };

@@ -10,7 +10,7 @@ use super::walk::Walk;
 use super::{Fingerprint, Problem, SessionFiles, open};
 use quick_cache::sync::Cache;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ pub struct Index {
 /// Where the parts of one session lie.
 #[derive(Debug)]
 pub(super) struct Located {
-    /// What stands before `.jsonl`.
-    pub(super) stem: OsString,
+    /// What stands before `.jsonl`. Its folders share it.
+    pub(super) stem: Arc<OsStr>,
     pub(super) folders: Vec<Arc<Folder>>,
     /// Its folders in record directories.
     pub(super) record: Vec<PathBuf>,
@@ -61,7 +61,8 @@ impl Located {
 
     /// Where its main file lies in this folder.
     pub(super) fn main(&self, folder: &Folder) -> PathBuf {
-        let mut name = self.stem.clone();
+        let mut name = OsString::with_capacity(self.stem.len() + ".jsonl".len());
+        name.push(&self.stem);
         name.push(".jsonl");
         folder.path.join(name)
     }
@@ -69,7 +70,7 @@ impl Located {
     /// The session's own directories, those in a record included. The ID of a session that has none may come from an agent's lines, and is no path.
     pub(super) fn directories(&self) -> impl Iterator<Item = PathBuf> {
         let pieces = self.pieces().filter(|(_, piece)| piece.folder);
-        let own = pieces.map(|(folder, _)| folder.path.join(&self.stem));
+        let own = pieces.map(|(folder, _)| folder.path.join(&*self.stem));
         own.chain(self.record.iter().cloned())
     }
 
@@ -140,7 +141,7 @@ impl Index {
         let mut mains = Vec::new();
         for (id, located) in &self.sessions {
             for (folder, piece) in located.pieces() {
-                mains.extend(piece.main.map(|main| (main, id, located.main(folder))));
+                mains.extend(piece.main.map(|main| (main, id, (located, folder))));
             }
         }
         mains.sort_by_key(|(main, ..)| main.inode);
@@ -152,16 +153,19 @@ impl Index {
             // Two file systems may use one number, so the status decides.
             let files = alike.iter();
             let mut files: Vec<_> = files
-                .filter_map(|(main, id, path)| Some((identity(path)?, main.linked, *id, path)))
+                .filter_map(|(main, id, (located, folder))| {
+                    let path = located.main(folder);
+                    Some((identity(&path)?, main.linked, *id, path))
+                })
                 .collect();
             files.sort();
             for names in files.chunk_by(|(a, ..), (b, ..)| a == b) {
-                let (_, _, first, kept) = names[0];
+                let (_, _, first, kept) = &names[0];
                 let others = names
                     .iter()
-                    .filter(|(_, _, id, _)| *id != first && self.sessions[*id].is_main_alone());
+                    .filter(|(_, _, id, _)| id != first && self.sessions[*id].is_main_alone());
                 second.extend(
-                    others.map(|(_, _, id, path)| ((*id).clone(), (*path).clone(), kept.clone())),
+                    others.map(|(_, _, id, path)| ((*id).clone(), path.clone(), kept.clone())),
                 );
             }
         }
@@ -233,13 +237,13 @@ impl Indexer {
         let mut whole = HashSet::new();
         let mut single = HashSet::new();
         for (source, folders) in found {
-            let mut sessions: BTreeMap<OsString, Vec<Arc<Folder>>> = BTreeMap::new();
+            let mut sessions: BTreeMap<Arc<OsStr>, Vec<Arc<Folder>>> = BTreeMap::new();
             for folder in folders {
                 if whole.contains(&folder.identity) {
                     continue;
                 }
-                let wanted = |stem: &OsString| match &source.only {
-                    Some(only) => stem == only,
+                let wanted = |stem: &Arc<OsStr>| match &source.only {
+                    Some(only) => **stem == **only,
                     None => !single.contains(&(folder.identity, stem.clone())),
                 };
                 for stem in folder.pieces.keys().filter(|stem| wanted(stem)) {
@@ -250,7 +254,7 @@ impl Indexer {
                 }
                 match &source.only {
                     Some(only) => {
-                        single.insert((folder.identity, only.clone()));
+                        single.insert((folder.identity, Arc::from(only.as_os_str())));
                     }
                     None => {
                         whole.insert(folder.identity);
@@ -279,7 +283,7 @@ impl Indexer {
                 log.id.clone()
             };
             let found = Located {
-                stem: log.id.clone().into(),
+                stem: Arc::from(OsStr::new(&log.id)),
                 folders: Vec::new(),
                 log: Some(log),
                 record: Vec::new(),
@@ -289,7 +293,7 @@ impl Indexer {
         index.logs = logs;
         for (id, record) in &records.sessions {
             let known = index.sessions.entry(id.clone()).or_insert_with(|| Located {
-                stem: id.into(),
+                stem: Arc::from(OsStr::new(id)),
                 folders: Vec::new(),
                 log: None,
                 record: Vec::new(),

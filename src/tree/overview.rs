@@ -43,8 +43,11 @@ pub(super) struct Overview {
     by_project: Directories,
 }
 
-/// Directories of links by name.
-type Directories = BTreeMap<String, BTreeMap<String, Link>>;
+/// Directories of links by name, with their links sorted by name.
+type Directories = BTreeMap<Arc<str>, Box<[(Box<str>, Link)]>>;
+
+/// The same while it is made.
+type Growing = BTreeMap<Arc<str>, BTreeMap<Box<str>, Link>>;
 
 /// A link to a session.
 #[derive(Clone, Debug)]
@@ -108,31 +111,34 @@ impl Overview {
             BY_PROJECT => &self.by_project,
             _ => return None,
         };
-        let entries = |names: &mut dyn Iterator<Item = &String>, kind| {
-            let name = |name: &String| name.into();
+        let entries = |names: &mut dyn Iterator<Item = &str>, kind| {
             names
-                .map(|n| Entry {
-                    name: name(n),
+                .map(|name| Entry {
+                    name: name.into(),
                     kind,
                 })
                 .collect()
         };
         let Some(directory) = parts.next() else {
-            let entries = entries(&mut directories.keys(), NodeKind::Directory);
+            let mut names = directories.keys().map(|name| &**name);
+            let entries = entries(&mut names, NodeKind::Directory);
             return Some(There::Directory(entries, self.modified));
         };
         let links = directories.get(directory?)?;
         let Some(link) = parts.next() else {
-            let newest = links.values().map(|link| link.modified).max();
-            return Some(There::Directory(
-                entries(&mut links.keys(), NodeKind::Link),
-                newest,
-            ));
+            let newest = links.iter().map(|(_, link)| link.modified).max();
+            let mut names = links.iter().map(|(name, _)| &**name);
+            let entries = entries(&mut names, NodeKind::Link);
+            return Some(There::Directory(entries, newest));
         };
         if parts.next().is_some() {
             return None;
         }
-        let link = links.get(link?)?;
+        let link = link?;
+        let at = links
+            .binary_search_by(|(name, _)| (**name).cmp(link))
+            .ok()?;
+        let (_, link) = &links[at];
         Some(There::Link(&link.session, link.modified))
     }
 }
@@ -152,16 +158,23 @@ struct Seen {
     earlier: VecDeque<(Instant, u64, Arc<Bytes>)>,
 }
 
-/// One session as it was seen last.
+/// One session as it was seen last, in little memory: there may be very many.
 #[derive(Clone, Debug)]
 struct Known {
     /// Of the states of all its files.
     state: u64,
-    summary: Arc<Summary>,
-    /// The beginning of its ID in names, unique when it was first seen.
-    id: Arc<str>,
+    /// Its row of the table.
+    row: Box<str>,
+    started: Option<Timestamp>,
+    /// When it was, for the order of the table.
+    when: Option<Timestamp>,
+    modified: Option<SystemTime>,
+    /// The names below `by-project` under which it is.
+    projects: Box<[Arc<str>]>,
+    /// How much of its ID stands in names: what was unique when it was first seen.
+    id: usize,
     /// The words of its first prompt in names.
-    slug: Option<Arc<str>>,
+    slug: Option<Box<str>>,
 }
 
 impl Overviews {
@@ -278,24 +291,25 @@ impl Seen {
                 return Some((id.clone(), known.clone()));
             }
             let look = Look::at_or_recalled(&files, looks, &recalled);
-            let summary = Arc::new(Summary::of(&files, look));
+            let summary = Summary::of(&files, look);
             let slug = match known {
                 // A name stays as long as the session begins as it did, also where the prompt came after it.
                 Some((_, known))
-                    if known.summary.started == summary.started && summary.started.is_some() =>
+                    if known.started == summary.started && summary.started.is_some() =>
                 {
                     known.slug.clone()
                 }
-                _ => summary.prompt.as_deref().and_then(slug).map(Arc::from),
+                _ => summary.prompt.as_deref().and_then(slug).map(Box::from),
             };
-            let short = match known {
-                Some((_, known)) => known.id.clone(),
-                None => short(&ids, i).into(),
-            };
+            let changed = || summary.changed?.try_into().ok();
             let known = Known {
                 state,
-                summary,
-                id: short,
+                row: row(id, &summary),
+                started: summary.started,
+                when: summary.started.or_else(changed),
+                modified: summary.modified,
+                projects: summary.places.iter().map(|p| project(p).into()).collect(),
+                id: known.map_or_else(|| short(&ids, i).len(), |(_, known)| known.id),
                 slug,
             };
             Some((Arc::from(*id), known))
@@ -311,22 +325,21 @@ fn state(files: &SessionFiles) -> u64 {
 
 fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
     let mut newest_first: Vec<(&Arc<str>, &Known)> = sessions.iter().collect();
-    newest_first.sort_unstable_by_key(|(id, known)| (std::cmp::Reverse(when(&known.summary)), *id));
+    newest_first.sort_unstable_by_key(|(id, known)| (std::cmp::Reverse(known.when), *id));
     let mut text = table::Table::new(&[
         "id", "started", "ended", "project", "title", "agents", "bytes", "sources",
     ]);
-    let (mut by_date, mut by_project) = (Directories::new(), Directories::new());
+    text.rows(newest_first.iter().map(|(_, known)| &*known.row));
+    let (mut by_date, mut by_project) = (Growing::new(), Growing::new());
     for (id, known) in &newest_first {
-        let summary = &*known.summary;
-        row(&mut text, id, summary);
         let link = Link {
             session: (*id).clone(),
-            modified: summary.modified.unwrap_or(SystemTime::UNIX_EPOCH),
+            modified: known.modified.unwrap_or(SystemTime::UNIX_EPOCH),
         };
         let slug = known.slug.as_deref().into_iter();
-        let rest: Vec<&str> = slug.chain([&*known.id]).collect();
+        let rest: Vec<&str> = slug.chain(id.get(..known.id)).collect();
         let rest = rest.join("-");
-        let (day, name, dated) = match summary.started {
+        let (day, name, dated) = match known.started {
             Some(at) => {
                 let (day, time) = (at.strftime("%Y-%m-%d"), at.strftime("%H.%M"));
                 (
@@ -341,13 +354,10 @@ fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
                 format!("{UNDATED}-{rest}"),
             ),
         };
-        put(by_date.entry(day).or_default(), &name, link.clone());
-        for place in &summary.places {
-            put(
-                by_project.entry(project(place)).or_default(),
-                &dated,
-                link.clone(),
-            );
+        put(by_date.entry(day.into()).or_default(), &name, link.clone());
+        for project in &known.projects {
+            let links = by_project.entry(project.clone()).or_default();
+            put(links, &dated, link.clone());
         }
     }
     let bytes = text.into_bytes();
@@ -356,21 +366,23 @@ fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
         table: Arc::new(Bytes::new(vec![Arc::new(bytes)])),
         modified: newest_first
             .iter()
-            .filter_map(|(_, known)| known.summary.modified)
+            .filter_map(|(_, known)| known.modified)
             .max(),
-        by_date,
-        by_project,
+        by_date: grown(by_date),
+        by_project: grown(by_project),
     }
+}
+
+fn grown(directories: Growing) -> Directories {
+    let directories = directories.into_iter();
+    directories
+        .map(|(name, links)| (name, links.into_iter().collect()))
+        .collect()
 }
 
 const UNDATED: &str = "undated";
 
-/// When a session was, for the order of the table.
-fn when(summary: &Summary) -> Option<Timestamp> {
-    summary.started.or_else(|| summary.changed?.try_into().ok())
-}
-
-fn row(table: &mut table::Table, id: &str, summary: &Summary) {
+fn row(id: &str, summary: &Summary) -> Box<str> {
     let time = |at: Option<Timestamp>| at.map(|at| format!("{at:.3}")).unwrap_or_default();
     let title = summary.title.as_deref().unwrap_or_default();
     let mark = if summary.title_is_bounded && !title.is_empty() {
@@ -378,7 +390,7 @@ fn row(table: &mut table::Table, id: &str, summary: &Summary) {
     } else {
         ""
     };
-    table.row([
+    table::Table::row_of([
         id,
         &time(summary.started),
         &time(summary.ended),
@@ -387,20 +399,20 @@ fn row(table: &mut table::Table, id: &str, summary: &Summary) {
         &summary.agents.to_string(),
         &summary.bytes.to_string(),
         &summary.sources.to_string(),
-    ]);
+    ])
 }
 
 /// Puts a link under its name, or under the first free `~2`, `~3`.
-fn put(links: &mut BTreeMap<String, Link>, name: &str, link: Link) {
+fn put(links: &mut BTreeMap<Box<str>, Link>, name: &str, link: Link) {
     let name = safe_name_within(name.as_bytes(), 240);
     let mut free = name.clone();
     for ordinal in 2_u64.. {
-        if !links.contains_key(&free) {
+        if !links.contains_key(free.as_str()) {
             break;
         }
         free = format!("{name}~{ordinal}");
     }
-    links.insert(free, link);
+    links.insert(free.into(), link);
 }
 
 /// Where a link to a session below `by-date` or `by-project` leads.

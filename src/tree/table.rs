@@ -24,6 +24,19 @@ impl Table {
         self.0.push('\n');
     }
 
+    /// A row by itself, as [`Table::row`] writes it.
+    pub(super) fn row_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Box<str> {
+        let mut row = Self(String::new());
+        row.row(values);
+        row.0.into_boxed_str()
+    }
+
+    /// Appends rows that were written by themselves.
+    pub(super) fn rows<'a>(&mut self, rows: impl Iterator<Item = &'a str> + Clone) {
+        self.0.reserve_exact(rows.clone().map(str::len).sum());
+        self.0.extend(rows);
+    }
+
     fn value(&mut self, value: &str) {
         if value.starts_with('"') {
             self.0.push('\\');
