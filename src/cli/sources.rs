@@ -6,6 +6,7 @@ use crate::fuse::point;
 use crate::store::{SessionFiles, Source, SourceError, Store};
 use crate::transcript::display;
 use crate::tree::{Options, Tree};
+use rayon::prelude::*;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -197,9 +198,10 @@ impl Opened {
         self.warn();
         let index = self.0.index();
         // One that vanished since is no session any more.
-        let ids = index.ids();
-        ids.filter_map(|id| self.0.files_alone(&index, id))
-            .collect()
+        let ids: Vec<&str> = index.ids().collect();
+        let files = ids.into_par_iter();
+        let files = files.filter_map(|id| self.0.files_alone(&index, id));
+        files.collect()
     }
 
     /// The ID of the session that a person means by it, or by a beginning of it.

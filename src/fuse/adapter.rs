@@ -20,12 +20,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Threads that take requests.
 pub(super) const WORKERS: usize = 4;
 
 /// Most open files, and most open directories (`spec/architecture.md`).
 const OPEN_LIMIT: usize = 1024;
+
+/// How old what was found ahead of a directory's reader may be. The kernel believes it for so much less long.
+const AHEAD: Duration = Duration::from_millis(100);
 
 /// An inode's generation. Numbers stand for one thing only, so there never is a second one.
 pub(super) const GENERATION: Generation = Generation(0);
@@ -58,6 +62,31 @@ pub(super) struct OpenFile {
 pub(super) struct OpenDirectory {
     pub(super) place: Place,
     names: Mutex<Option<Arc<[Entry]>>>,
+    /// Where the reader of the list is.
+    next: AtomicUsize,
+    ahead: Mutex<Option<Ahead>>,
+}
+
+/// What is known of some names of a directory, found while its reader still had to do with those before.
+pub(super) struct Ahead {
+    since: Instant,
+    /// The list that they stand in: after rewinding it is another one.
+    names: Arc<[Entry]>,
+    first: usize,
+    attributes: Vec<Option<Attributes>>,
+}
+
+impl Ahead {
+    /// What is known of the name with this number.
+    pub(super) fn of(&self, name: usize) -> Option<Attributes> {
+        let at = name.checked_sub(self.first)?;
+        *self.attributes.get(at)?
+    }
+
+    /// How old it is at most.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
 }
 
 impl Adapter {
@@ -245,8 +274,13 @@ impl Shared {
     }
 
     /// Counts a listed node as told to the kernel. Gives its attributes if they may be believed, else ones to be asked for again.
-    pub(super) fn list(&self, place: Place, kind: NodeKind) -> (FileAttr, bool) {
-        if let Some(attributes) = self.view.known(&place) {
+    pub(super) fn list(
+        &self,
+        place: Place,
+        kind: NodeKind,
+        ahead: Option<Attributes>,
+    ) -> (FileAttr, bool) {
+        if let Some(attributes) = ahead.or_else(|| self.view.known(&place)) {
             return (self.look_up(place, &attributes), true);
         }
         let identity = self.named(place, kind);
@@ -283,7 +317,42 @@ impl OpenDirectory {
         Self {
             place,
             names: Mutex::new(None),
+            next: AtomicUsize::new(0),
+            ahead: Mutex::new(None),
         }
+    }
+
+    /// The reader of this list has come to this name. Gives what was found ahead of it, once that is done, if it is not too old.
+    pub(super) fn arrive(&self, names: &Arc<[Entry]>, name: usize) -> Option<Ahead> {
+        self.next.store(name, Ordering::Relaxed);
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = ahead.take()?;
+        let fits = Arc::ptr_eq(&found.names, names) && found.first == name;
+        (fits && found.age() < AHEAD).then_some(found)
+    }
+
+    /// Finds what is known of so many names from this one on, unless their reader is there already.
+    pub(super) fn look_ahead(
+        &self,
+        view: &dyn View,
+        names: Arc<[Entry]>,
+        first: usize,
+        count: usize,
+    ) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.next.load(Ordering::Relaxed) >= first {
+            return;
+        }
+        let since = Instant::now();
+        let some = names.iter().skip(first).take(count);
+        let known = some.map(|entry| view.known(&self.place.join(&entry.name)));
+        let attributes = known.collect();
+        *ahead = Some(Ahead {
+            since,
+            names,
+            first,
+            attributes,
+        });
     }
 }
 
@@ -355,5 +424,78 @@ impl<'a> Busy<'a> {
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::time::SystemTime;
+
+    /// A directory whose files are as large as their names are long.
+    struct Names;
+
+    impl View for Names {
+        fn kind(&self, _: &Place) -> Result<NodeKind, TreeError> {
+            Ok(NodeKind::Directory)
+        }
+        fn list(&self, _: &Place) -> Result<Vec<Entry>, TreeError> {
+            Ok(Vec::new())
+        }
+        fn known(&self, place: &Place) -> Option<Attributes> {
+            Some(Attributes {
+                kind: NodeKind::File,
+                size: place.path().as_os_str().len() as u64,
+                modified: SystemTime::UNIX_EPOCH,
+                version: 1,
+                live: false,
+            })
+        }
+        fn attributes(&self, place: &Place) -> Result<Attributes, TreeError> {
+            Err(TreeError::NotFound(place.path().to_path_buf()))
+        }
+        fn open(&self, place: &Place, _: u64) -> Result<Arc<dyn Content>, TreeError> {
+            Err(TreeError::NotFound(place.path().to_path_buf()))
+        }
+        fn target(&self, place: &Place) -> Result<PathBuf, TreeError> {
+            Err(TreeError::NotFound(place.path().to_path_buf()))
+        }
+    }
+
+    fn names(names: &[&str]) -> Arc<[Entry]> {
+        let entry = |name: &&str| Entry {
+            name: name.into(),
+            kind: NodeKind::File,
+        };
+        names.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn what_was_found_ahead_is_of_the_names_that_come_next() {
+        let directory = OpenDirectory::new(Place::root());
+        let list = names(&["a", "bb", "ccc", "dddd"]);
+        assert!(directory.arrive(&list, 0).is_none());
+        directory.look_ahead(&Names, Arc::clone(&list), 1, 2);
+        let ahead = directory.arrive(&list, 1).unwrap();
+        let sizes = [0, 1, 2, 3].map(|name| ahead.of(name).map(|known| known.size));
+        assert_eq!(sizes, [None, Some(2), Some(3), None]);
+        assert!(directory.arrive(&list, 1).is_none(), "it is good once");
+        // Whoever is there already is not waited for.
+        directory.look_ahead(&Names, Arc::clone(&list), 1, 2);
+        assert!(directory.arrive(&list, 1).is_none());
+    }
+
+    #[test]
+    fn what_was_found_ahead_is_of_no_other_list_and_no_other_place() {
+        let directory = OpenDirectory::new(Place::root());
+        let list = names(&["a", "bb", "ccc"]);
+        directory.look_ahead(&Names, Arc::clone(&list), 1, 1);
+        assert!(directory.arrive(&list, 2).is_none());
+        directory.arrive(&list, 0);
+        directory.look_ahead(&Names, Arc::clone(&list), 1, 1);
+        // Rewound meanwhile: other names have the same numbers.
+        let rewound = names(&["a", "bbbbb", "ccc"]);
+        assert!(directory.arrive(&rewound, 1).is_none());
     }
 }

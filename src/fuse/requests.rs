@@ -1,6 +1,6 @@
 //! The kernel's requests one by one: [`fuser::Filesystem`] over the [`Adapter`].
 
-use super::adapter::{Adapter, GENERATION, OpenDirectory, Shared, lane};
+use super::adapter::{Adapter, Ahead, GENERATION, OpenDirectory, Shared, lane};
 use super::attr::{self, BLOCK_SIZE, NAME_LIFETIME, NAME_MAX};
 use super::inodes::Node;
 use crate::tree::{Attributes, NodeKind, Place};
@@ -247,6 +247,7 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         let Some(directory) = self.adapter.0.directories.get(handle.0) else {
             return reply.error(Errno::EBADF);
         };
+        let adapter = self.adapter.clone();
         self.adapter
             .answer_if_spare(lane(&directory.place), move |shared| {
                 let names = match shared.names(&directory, offset) {
@@ -261,12 +262,17 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
                     let never = Duration::ZERO;
                     reply.add(attr.ino, next, name, &never, &attr, GENERATION)
                 });
-                let rest = names.iter().zip(DOTS + 1..).skip(past_dots(offset));
+                let first = past_dots(offset);
+                let ahead = directory.arrive(&names, first);
+                let age = ahead.as_ref().map(Ahead::age).unwrap_or_default();
+                let mut told = first;
+                let rest = names.iter().zip(DOTS + 1..).skip(first);
                 for (entry, next) in rest.take_while(|_| !full) {
                     let place = directory.place.join(&entry.name);
-                    let (attr, believed) = shared.list(place, entry.kind);
+                    let known = ahead.as_ref().and_then(|ahead| ahead.of(told));
+                    let (attr, believed) = shared.list(place, entry.kind, known);
                     let lifetime = if believed {
-                        NAME_LIFETIME
+                        NAME_LIFETIME.saturating_sub(age)
                     } else {
                         Duration::ZERO
                     };
@@ -275,8 +281,15 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
                         shared.inodes.forget(attr.ino.0, 1);
                         break;
                     }
+                    told += 1;
                 }
                 reply.ok();
+                // Whoever only wants names reads the first of them so, and the others otherwise.
+                if offset > 0 && told > first && told < names.len() {
+                    adapter.answer_later(lane(&directory.place), move |shared| {
+                        directory.look_ahead(&*shared.view, names, told, told - first);
+                    });
+                }
             });
     }
 

@@ -153,13 +153,15 @@ pub(super) struct Overviews {
 struct Seen {
     last: Option<(Instant, Duration, Arc<Overview>)>,
     /// What was seen of each session, by ID.
-    sessions: HashMap<Arc<str>, Known>,
+    sessions: Sessions,
     /// Earlier versions of the table, and when each was the latest.
     earlier: VecDeque<(Instant, u64, Arc<Bytes>)>,
 }
 
+type Sessions = HashMap<Arc<str>, Arc<Known>>;
+
 /// One session as it was seen last, in little memory: there may be very many.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Known {
     /// Of the states of all its files.
     state: u64,
@@ -273,7 +275,7 @@ impl Seen {
     }
 
     /// Looks at all sessions of the index, side by side.
-    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> HashMap<Arc<str>, Known> {
+    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> Sessions {
         // What earlier runs saw is in `sessions` after the first look.
         let recalled = if self.sessions.is_empty() {
             looks.recall()
@@ -284,15 +286,15 @@ impl Seen {
         let looked = ids.par_iter().enumerate().filter_map(|(i, id)| {
             let files = store.files_alone(index, id)?;
             let state = state(&files);
-            let known = self.sessions.get_key_value(*id);
-            if let Some((id, known)) = known
+            let before = self.sessions.get_key_value(*id);
+            if let Some((id, known)) = before
                 && known.state == state
             {
                 return Some((id.clone(), known.clone()));
             }
             let look = Look::at_or_recalled(&files, looks, &recalled);
             let summary = Summary::of(&files, look);
-            let slug = match known {
+            let slug = match before {
                 // A name stays as long as the session begins as it did, also where the prompt came after it.
                 Some((_, known))
                     if known.started == summary.started && summary.started.is_some() =>
@@ -309,10 +311,11 @@ impl Seen {
                 when: summary.started.or_else(changed),
                 modified: summary.modified,
                 projects: summary.places.iter().map(|p| project(p).into()).collect(),
-                id: known.map_or_else(|| short(&ids, i).len(), |(_, known)| known.id),
+                id: before.map_or_else(|| short(&ids, i).len(), |(_, known)| known.id),
                 slug,
             };
-            Some((Arc::from(*id), known))
+            let id = before.map_or_else(|| Arc::from(*id), |(id, _)| id.clone());
+            Some((id, Arc::new(known)))
         });
         looked.collect()
     }
@@ -323,8 +326,8 @@ fn state(files: &SessionFiles) -> u64 {
     version::of_session(files, None)
 }
 
-fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
-    let mut newest_first: Vec<(&Arc<str>, &Known)> = sessions.iter().collect();
+fn make(sessions: &Sessions) -> Overview {
+    let mut newest_first: Vec<(&Arc<str>, &Arc<Known>)> = sessions.iter().collect();
     newest_first.sort_unstable_by_key(|(id, known)| (std::cmp::Reverse(known.when), *id));
     let mut text = table::Table::new(&[
         "id", "started", "ended", "project", "title", "agents", "bytes", "sources",
