@@ -7,16 +7,15 @@ mod json;
 
 use crate::session::objects::Media;
 use crate::session::{Attribution, Candidates, MarkerKind, Role, Session, ThreadIndex, TurnIndex};
-use crate::transcript::{Block, Text, Turn};
+use crate::transcript::{Block, Segment, Text, Turn};
 use json::Line;
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// Turns that are written by one worker at a time.
 const TURNS_A_PART: usize = 512;
 
 /// The turns of a thread as lines, in parts to be read one after the other. Empty for an index that the session does not have.
-pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
+pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Segment> {
     let Some(thread) = session.threads.get(thread) else {
         return Vec::new();
     };
@@ -36,7 +35,7 @@ pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
             write(session, turn, i, is_main, &markers[i], &mut line);
             out.push(b'\n');
         }
-        Arc::new(out)
+        out.into()
     });
     parts.collect()
 }

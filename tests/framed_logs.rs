@@ -80,7 +80,7 @@ fn each_event_is_a_turn_of_its_roles_kind() {
         "2026-11-30T20:40:29.123Z"
     );
     let full = sessionfs::artefact::whole(&session, sessionfs::artefact::Style::Full);
-    let full: Vec<u8> = full.parts.iter().flat_map(|part| part.to_vec()).collect();
+    let full = full.to_vec();
     let full = String::from_utf8(full).unwrap();
     for role in Role::ALL
         .into_iter()

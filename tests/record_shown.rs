@@ -470,7 +470,7 @@ proptest! {
         record_of(&home.path("harmless"), "word");
         let hostile = opened(&store, &home.path("hostile"), S);
         let harmless = opened(&store, &home.path("harmless"), S);
-        let shown = |session: &Session| String::from_utf8(artefact::messages(session)).unwrap();
+        let shown = |session: &Session| String::from_utf8(artefact::messages(session).concat()).unwrap();
         let words = |document: &str| {
             let labels = ["Peer as the host gave it", "Reason"];
             let label = |part: &Part| matches!(part, Part::Paragraph(words) if labels.contains(&words.as_str()));
@@ -486,7 +486,7 @@ proptest! {
         prop_assert!(parsed.fences.iter().filter(|fence| **fence == displayed).count() >= 3);
         for style in [Style::Cut(Some(16)), Style::Full, Style::Spine] {
             let document = artefact::whole(&hostile, style);
-            let bytes: Vec<u8> = document.parts.iter().flat_map(|part| part.iter().copied()).collect();
+            let bytes = document.to_vec();
             // It fails on any structure that a document of ours never has.
             parse(&String::from_utf8(bytes).unwrap(), Options::ENABLE_TABLES);
         }

@@ -9,6 +9,7 @@ use super::input::readable;
 use super::names::number;
 use crate::record::{Entries, Entry, FIELDS, Json, Kind, Message, Outcome, Peer, Said, Side};
 use crate::session::{Attribution, EntryIndex, Role, Session, ThreadIndex, TurnIndex};
+use crate::transcript::Segment;
 use crate::transcript::display;
 use crate::transcript::text::Raw;
 
@@ -23,7 +24,7 @@ const LIMITS: [&str; 6] = [
 ];
 
 /// `messages.md`: everything that the record of a session says, nothing cut. Empty where there is no record.
-pub fn messages(session: &Session) -> Vec<u8> {
+pub fn messages(session: &Session) -> Vec<Segment> {
     let mut page = Page::default();
     if !session.entries.is_empty() {
         page.heading(1, ("Messages of session ", SafeValue::of(&session.id)));
@@ -33,7 +34,7 @@ pub fn messages(session: &Session) -> Vec<u8> {
         );
         body(session, 2, Style::Full, &mut page);
     }
-    page.into_parts().0
+    page.into_segments()
 }
 
 /// The section of a session's artefact.

@@ -7,9 +7,10 @@ use crate::record::{Digested, Entries, Entry, Outcome, Side};
 use crate::store::{self, SessionFiles};
 use crate::transcript::claude_code::unwrapped;
 use crate::transcript::{Block, Buffers, Turn, TurnKind};
+use foldhash::{HashMap, HashMapExt as _};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{Role, Session, TurnIndex, last_part};
 

@@ -1,7 +1,7 @@
 //! What a session has from older ones: forking, and resuming in old versions, begins a session with the lines of another
 //! (`formats/claude-code.md` 6.7, `formats/hard-cases.md` T16 to T18).
 
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt as _};
 
 use jiff::Timestamp;
 

@@ -332,7 +332,7 @@ fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
     let bytes = text.into_bytes();
     Overview {
         version: version::of_bytes("sessions", &bytes),
-        table: Arc::new(Bytes::new(vec![Arc::new(bytes)])),
+        table: Arc::new(Bytes::new(vec![bytes.into()])),
         modified: newest_first
             .iter()
             .filter_map(|(_, known)| known.summary.modified)

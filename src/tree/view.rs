@@ -70,7 +70,7 @@ impl Tree {
             states: States::new(),
             live: Live::new(),
             overviews: Overviews::new(),
-            readme: Arc::new(Bytes::new(vec![Arc::new(readme::TEXT.into())])),
+            readme: Arc::new(Bytes::new(vec![readme::TEXT.as_bytes().to_vec().into()])),
             readme_version: version.finish(),
             made: SystemTime::now(),
         }
