@@ -102,7 +102,6 @@ impl<'a> Reader<'a> {
             self.out.live_leaf = fields.leaf;
         }
         self.out.forked_from = self.out.forked_from.or(fields.forked_from);
-        self.out.continued_in = self.out.continued_in.or(fields.continued_in);
         let at = fields
             .timestamp
             .map_or(Stamp::Missing, |text| self.stamp(text));
