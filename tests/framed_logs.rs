@@ -268,6 +268,30 @@ fn objects_are_verified_and_lie_under_their_own_names() {
     let session = open(&home.path("logs"), "a");
     assert!(session.stored.is_empty());
     assert_eq!(session.threads[0].turns.len(), 10, "the events are there");
+    // Each turn whose object is not here says so itself.
+    let text = home.output(["cat", "a/artefact.md", "--source", "logs"]);
+    let turn = |number: usize| {
+        let from = text.find(&format!("\n### Turn {number} ")).unwrap();
+        let rest = &text[from + 1..];
+        &rest[..rest.find("\n#").unwrap_or(rest.len())]
+    };
+    assert!(
+        turn(9).contains("Object `a-8.pending-object`, not shown: `"),
+        "{}",
+        turn(9)
+    );
+    assert!(
+        turn(10).contains("Object `a-9.pending-object`, not shown: `is missing`"),
+        "{}",
+        turn(10)
+    );
+    let turns = home.output(["cat", "a/turns.ndjson", "--source", "logs"]);
+    let last: Value = serde_json::from_str(turns.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        last["blocks"][1],
+        json!({"type": "pending_object", "media_type": null, "bytes": null, "sha256": null, "object": null,
+            "file": "a-9.pending-object", "problem": "is missing"})
+    );
     let telemetry = telemetry_of(&session);
     assert_eq!(telemetry["log"]["state"], "corrupt");
     let reason = telemetry["log"]["problem"]["reason"].as_str().unwrap();
