@@ -76,7 +76,7 @@ fn read(session: &Older) -> Option<Other> {
     for main in &session.mains {
         let bytes = store::read(&main.path, main.fingerprint.size).ok()?;
         let read = claude_code::read(&bytes, 0, 0);
-        let buffers = Buffers::new(vec![std::sync::Arc::new(bytes)]);
+        let buffers = Buffers::new(vec![std::sync::Arc::new(read.texts)]);
         let grouped = group(read.lines, &buffers, false);
         let responses = grouped.responses.iter();
         other
