@@ -27,7 +27,7 @@ pub use source::{Source, SourceError};
 
 use index::Indexer;
 use listing::Listings;
-use older::Beginnings;
+use older::Relations;
 use std::collections::HashSet;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -160,9 +160,10 @@ pub struct SessionFiles {
 pub struct Older {
     /// Its ID.
     pub id: String,
-    /// Its main file.
-    pub main: SourceFile,
-    /// Whether the other's lines name it; otherwise both begin with the same line, which does not say which is the older.
+    /// Its main files, one a project folder; at least one.
+    pub mains: Vec<SourceFile>,
+    /// Whether lines name it as the older one: the other's as their origin, or its own the other as its continuation.
+    /// Otherwise both begin with the same line or were continued in each other, which does not say which is the older.
     pub named: bool,
 }
 
@@ -249,7 +250,7 @@ pub struct Store {
     listings: Listings,
     indexed: Mutex<Indexed>,
     latest: Mutex<Option<Latest>>,
-    beginnings: Beginnings,
+    relations: Relations,
 }
 
 struct Indexed {
@@ -276,7 +277,7 @@ impl Store {
                 last: None,
             }),
             latest: Mutex::new(None),
-            beginnings: Beginnings::new(),
+            relations: Relations::new(),
         }
     }
 
@@ -345,7 +346,7 @@ impl Store {
         let index = self.index();
         let mut files = self.files_alone(&index, id)?;
         let located = index.sessions.get(id)?;
-        files.older = self.beginnings.older(&index, id, located);
+        files.older = self.relations.older(&index, self.recheck, id, located);
         Some(files)
     }
 

@@ -202,6 +202,14 @@ fn blocks(session: &Session, blocks: &[Block], line: &mut Line<'_>) {
                     line.maybe("text", stored.is_text.then_some(stored.bytes));
                 }
             }
+            Block::NotStored { name, why } => {
+                line.word("type", "pending_object");
+                for key in ["media_type", "bytes", "sha256", "object"] {
+                    line.null(key);
+                }
+                line.word("file", name);
+                line.word("problem", why);
+            }
             Block::Other { kind, value } => {
                 line.word("type", "other");
                 line.maybe("kind", *kind);

@@ -61,6 +61,10 @@ impl<'a> Blocks<'a> {
                         self.stored(stored, page);
                     }
                 }
+                Block::NotStored { name, why } => page.paragraph((
+                    ("Object ", SafeValue::of(name)),
+                    (", not shown: ", SafeValue::of(why)),
+                )),
                 Block::Other { kind, value } => {
                     page.paragraph(("Other block, type ", Or(self.value(*kind), "not recorded")));
                     page.fence(Raw::plain(&readable(self.raw(*value).bytes)), self.limit);
@@ -206,6 +210,7 @@ pub(super) fn estimate(blocks: &[Block], limit: Option<usize>) -> usize {
             Block::Thinking { text: None }
             | Block::ToolCall { input: None, .. }
             | Block::Stored { .. }
+            | Block::NotStored { .. }
             | Block::Media { .. } => 256,
         })
         .sum()

@@ -109,6 +109,7 @@ impl Gap {
                     None
                 }
                 Block::Media { data, base64, .. } => data.as_ref().filter(|_| !base64),
+                Block::NotStored { .. } => None,
                 Block::Stored { result } => {
                     let stored = session.stored.get(*result as usize);
                     stored

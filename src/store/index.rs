@@ -206,7 +206,7 @@ impl Indexer {
     ) -> Arc<Index> {
         let mut problems = Vec::new();
         let found = self.folders(sources, listings, &mut problems);
-        let logs = Logs::look(sources, listings, &mut problems);
+        let logs = Logs::look(sources, listings, &self.last.logs, &mut problems);
         let records = Records::look(sources, listings, &mut problems);
         let folders: Vec<_> = found.iter().flat_map(|(_, list)| list).cloned().collect();
         let same = |a: &[Arc<Folder>], b: &[Arc<Folder>]| {
@@ -272,12 +272,9 @@ impl Indexer {
         for log in logs.places() {
             // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
             let has_transcript = |other: &Located| other.log.is_none();
-            let is_taken = index.sessions.get(&log.id).is_some_and(has_transcript);
-            let id = if is_taken {
-                format!("{}~log", log.id)
-            } else {
-                log.id.clone()
-            };
+            let id = safe_id(log.id.as_bytes());
+            let is_taken = index.sessions.get(&id).is_some_and(has_transcript);
+            let id = if is_taken { format!("{id}~log") } else { id };
             let found = Located {
                 stem: log.id.clone().into(),
                 folders: Vec::new(),

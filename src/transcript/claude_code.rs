@@ -158,9 +158,6 @@ impl<'a> Reader<'a> {
         out.forked_from = out
             .forked_from
             .or_else(|| fields.forked_from.map(&mut keep));
-        out.continued_in = out
-            .continued_in
-            .or_else(|| fields.continued_in.map(&mut keep));
         let at = fields
             .timestamp
             .map_or(Stamp::Missing, |text| self.stamp(text));

@@ -14,6 +14,7 @@ use crate::store::{Index, SessionFiles, Store, safe_name, safe_name_within};
 use jiff::Timestamp;
 use names::{project, short, slug};
 use rayon::prelude::*;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -290,7 +291,8 @@ fn state(files: &SessionFiles) -> u64 {
 
 fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
     let mut newest_first: Vec<(&Arc<str>, &Known)> = sessions.iter().collect();
-    newest_first.sort_unstable_by_key(|(id, known)| (std::cmp::Reverse(when(&known.summary)), *id));
+    // A session without a time is neither new nor old: it stands behind the others, by its ID, and so never moves.
+    newest_first.sort_unstable_by_key(|(id, known)| (Reverse(known.summary.started), *id));
     let mut text = table::Table::new(&[
         "id", "started", "ended", "project", "title", "agents", "bytes", "sources",
     ]);
@@ -343,11 +345,6 @@ fn make(sessions: &HashMap<Arc<str>, Known>) -> Overview {
 }
 
 const UNDATED: &str = "undated";
-
-/// When a session was, for the order of the table.
-fn when(summary: &Summary) -> Option<Timestamp> {
-    summary.started.or_else(|| summary.changed?.try_into().ok())
-}
 
 fn row(table: &mut table::Table, id: &str, summary: &Summary) {
     let time = |at: Option<Timestamp>| at.map(|at| format!("{at:.3}")).unwrap_or_default();

@@ -70,7 +70,10 @@ pub(super) fn of_session(files: &SessionFiles, max_block_bytes: Option<usize>) -
     for older in &files.older {
         version.bytes(older.id.as_bytes());
         version.number(u64::from(older.named));
-        version.fingerprint(&older.main.fingerprint);
+        version.number(older.mains.len() as u64);
+        for main in &older.mains {
+            version.fingerprint(&main.fingerprint);
+        }
     }
     version.finish()
 }
