@@ -222,7 +222,7 @@ fn put(kind: &str, path: &Path) {
         "half" => std::fs::write(path, "{\"kind\":\"mess").unwrap(),
         "foreign" => {
             let text =
-                json!({"kind": "start", "sessionId": "other", "at": "2026-11-24T10:00:01.500Z"});
+                json!({"kind": "start", "sessionId": "other", "at": "2026-11-24T10:00:03.500Z"});
             std::fs::write(path, text.to_string()).unwrap();
         }
         "copy" => {

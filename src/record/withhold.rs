@@ -255,6 +255,8 @@ mod tests {
             "refused: drop%20the%20users".to_owned(),
             "refused: <b>no</b>".to_owned(),
             format!("{text} and DROP THE USERS TABLE"),
+            format!("{text}: drop the 'users' t"),
+            format!("drop the 'users' t: {text}"),
             "x".repeat(2000),
         ] {
             assert_eq!(reason(text, &quoting), None, "{quoting}");

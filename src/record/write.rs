@@ -129,7 +129,9 @@ impl<'a> Recorder<'a> {
         self
     }
 
-    /// What is kept of texts. Where the settings of the record directory keep less for the working directory, less is kept.
+    /// What is kept of texts. Where the settings of the record directory keep less for the working directory, less is kept. Of a text
+    /// kept as metadata nothing comes in by another door either: what a host words that might quote it is left out and named in
+    /// the entry's `withheld`.
     #[must_use]
     pub fn keeping(mut self, text: TextMode) -> Self {
         self.text = text;
