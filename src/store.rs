@@ -84,6 +84,12 @@ impl SourceFile {
             .map(|n| n.to_string_lossy().into_owned())
             .unwrap_or_default()
     }
+
+    /// The name of the folder in which it lies: of an entry, its session's ID.
+    pub fn folder_name(&self) -> String {
+        let folder = self.path.parent().and_then(Path::file_name);
+        folder.unwrap_or_default().to_string_lossy().into_owned()
+    }
 }
 
 /// A file's state: two equal fingerprints mean the same bytes, as far as a file system can say (`spec/architecture.md`).
@@ -149,6 +155,9 @@ pub struct SessionFiles {
     pub fragments: Vec<Fragment>,
     /// The entries of its record of messages, sorted by name. Their names are file names.
     pub record: Vec<SourceFile>,
+    /// What stands under an entry's name and cannot be opened, or more of its record that cannot be looked at: base name and why.
+    /// Each may have been any entry.
+    pub record_unread: Vec<(String, String)>,
     /// Files that could not be used, with why: base name and reason.
     pub unused: Vec<(String, String)>,
     /// Sessions that this one may be a copy of, sorted by ID.

@@ -53,7 +53,7 @@ fn attribution(session: &Session, turn: Option<TurnIndex>, line: &mut Line<'_>) 
             let no_evidence = "this is no evidence that the person wrote it";
             (&[][..], &none, Some(no_evidence))
         }
-        Attribution::Unknown(why) => (&[][..], &none, Some(why.words())),
+        Attribution::Unknown(why, entry) => (entry.as_slice(), &none, Some(why.words())),
     };
     line.key("attribution");
     line.open(b'{');

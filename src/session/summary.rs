@@ -72,7 +72,7 @@ pub fn summarize(session: &SessionFiles) -> Summary {
         summary.modified = summary.modified.max(main.map(|m| m.fingerprint.modified()));
         mains.push(main.and_then(looked));
     }
-    summary.entries = session.record.len() as u64;
+    summary.entries = (session.record.len() + session.record_unread.len()) as u64;
     for file in files().chain(&session.record) {
         summary.bytes += file.fingerprint.size;
         summary.sources += 1;
@@ -153,7 +153,9 @@ fn of_record(files: &[SourceFile], summary: &mut Summary) -> Option<String> {
         let bytes = store::read(&file.path, file.fingerprint.size);
         (file.base_name(), bytes.map_err(|error| error.reason()))
     };
-    let entries = Entries::of(files.iter().take(MOST_ENTRIES).map(read));
+    let session = files.first().map(SourceFile::folder_name);
+    let read = files.iter().take(MOST_ENTRIES).map(read);
+    let entries = Entries::of(&session.unwrap_or_default(), read);
     summary.started = entries.list.first().map(|entry| entry.at);
     entries.working_directory()
 }

@@ -63,7 +63,8 @@ pub(super) fn of_session(files: &SessionFiles, max_block_bytes: Option<usize>) -
         version.bytes(entry.name.as_os_str().as_bytes());
         version.fingerprint(&entry.fingerprint);
     }
-    for (name, why) in &files.unused {
+    version.number(files.record_unread.len() as u64);
+    for (name, why) in files.record_unread.iter().chain(&files.unused) {
         version.bytes(name.as_bytes());
         version.bytes(why.as_bytes());
     }
