@@ -12,7 +12,7 @@ use sessionfs::session_log::{Role, SessionLogStore};
 use sessionfs::store::{Source, Store};
 use sessionfs::transcript::claude_code;
 use sessionfs::transcript::display::{self, Shown};
-use sessionfs::transcript::lines::{Reading, records};
+use sessionfs::transcript::lines::{Reading, Records};
 use sessionfs::transcript::text::{Form, Raw};
 use std::error::Error;
 use std::hint::black_box;
@@ -41,7 +41,7 @@ fn scan(criterion: &mut Criterion, transcript: &[u8]) {
     let mut group = criterion.benchmark_group("lines");
     group.throughput(Throughput::Bytes(transcript.len() as u64));
     group.bench_function("cut", |b| {
-        b.iter(|| records(black_box(transcript), 0, |_| Reading::Read));
+        b.iter(|| Records::new(0).take(black_box(transcript), |_| Reading::Read));
     });
     group.bench_function("read", |b| {
         b.iter(|| claude_code::read(black_box(transcript), 0, 0));
@@ -49,30 +49,41 @@ fn scan(criterion: &mut Criterion, transcript: &[u8]) {
     group.finish();
 }
 
-/// One long text: unescaped, written in its display form, and put into a fence. What the fence costs over the display form is the
-/// search for runs of backticks.
+/// Long texts: unescaped while their line is read, put into a fence as they are kept, and, where a character in them must not reach
+/// a terminal, written in their display form.
 fn texts(criterion: &mut Criterion) {
     let text: String = (0..200).map(paragraphs).collect();
-    let stored = Value::from(text.as_str()).to_string();
-    let raw = Raw {
+    let message = json!({"role": "user", "content": text});
+    let line = line(0, json!({"type": "user", "message": message}));
+    let kept = Raw {
+        bytes: text.as_bytes(),
+        form: Form::Shown,
+    };
+    let output: String = (0..80).map(terminal).collect();
+    let stored = Value::from(output).to_string();
+    let escaped = Raw {
         bytes: &stored.as_bytes()[1..stored.len() - 1],
         form: Form::JsonString,
     };
     let mut group = criterion.benchmark_group("text");
-    group.throughput(Throughput::Bytes(raw.bytes.len() as u64));
-    group.bench_function("unescape", |b| b.iter(|| black_box(raw).decode()));
+    group.throughput(Throughput::Bytes(line.len() as u64));
+    group.bench_function("unescape", |b| {
+        b.iter(|| claude_code::read(black_box(line.as_bytes()), 0, 0));
+    });
+    group.throughput(Throughput::Bytes(kept.bytes.len() as u64));
+    group.bench_function("fence", |b| {
+        b.iter(|| {
+            let mut page = Page::with_capacity(kept.bytes.len() + 96);
+            page.fence(black_box(kept), None);
+            page
+        });
+    });
+    group.throughput(Throughput::Bytes(escaped.bytes.len() as u64));
     group.bench_function("display", |b| {
         let mut out = Vec::new();
         b.iter(|| {
             out.clear();
-            display::write(black_box(raw), &mut out, &mut Shown::default());
-        });
-    });
-    group.bench_function("fence", |b| {
-        b.iter(|| {
-            let mut page = Page::with_capacity(raw.bytes.len() + 96);
-            page.fence(black_box(raw), None);
-            page
+            display::write(black_box(escaped), &mut out, &mut Shown::default());
         });
     });
     group.finish();

@@ -22,7 +22,7 @@ mod walk;
 
 pub use index::Index;
 pub use name::{safe_id, safe_name, safe_name_within};
-pub use open::{open, read, read_at, status, status_of};
+pub use open::{open, read, read_at, read_by, status, status_of};
 pub use source::{Source, SourceError};
 
 use index::Indexer;

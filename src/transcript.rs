@@ -4,10 +4,12 @@
 //! fields of each record with the tolerant scanner in [`json`], and [`group`] makes turns and responses of the lines that belong
 //! to one thread. Nothing here copies text: a [`Text`] names the bytes where they stand, and [`display`] shows them.
 
+mod block;
 pub mod claude_code;
 pub mod display;
 pub mod group;
 pub mod json;
+mod keep;
 pub mod line;
 pub mod lines;
 pub mod text;

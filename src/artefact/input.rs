@@ -24,7 +24,7 @@ impl<'a> Readable<'a> {
     pub(super) fn of(value: Raw<'a>) -> Self {
         match value.form {
             Form::JsonValue => {}
-            Form::JsonString | Form::Plain => {
+            Form::JsonString | Form::Plain | Form::Shown => {
                 return Self {
                     text: Some(value),
                     ..Self::default()

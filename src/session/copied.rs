@@ -73,7 +73,7 @@ pub(super) fn copied(
 fn read(session: &Older) -> Option<Other> {
     let bytes = store::read(&session.main.path, session.main.fingerprint.size).ok()?;
     let read = claude_code::read(&bytes, 0, 0);
-    let buffers = Buffers::new(vec![std::sync::Arc::new(bytes)]);
+    let buffers = Buffers::new(vec![std::sync::Arc::new(read.texts)]);
     let grouped = group(read.lines, &buffers, false);
     let responses = grouped
         .responses

@@ -55,9 +55,11 @@ pub(super) fn glance(source: &SourceFile) -> Result<Glance, StoreError> {
     loop {
         let (head, tail) = ends(&file, source.fingerprint.size, look).map_err(failed)?;
         let whole = tail.is_none();
-        let first = claude_code::read(&head, 0, 0);
-        let last = tail.as_deref().map(|tail| claude_code::read(tail, 1, 0));
-        let buffers = Buffers::new(vec![Arc::new(head), Arc::new(tail.unwrap_or_default())]);
+        let mut first = claude_code::read(&head, 0, 0);
+        let mut last = tail.as_deref().map(|tail| claude_code::read(tail, 1, 0));
+        let texts = std::iter::once(&mut first).chain(&mut last);
+        let texts = texts.map(|lines| Arc::new(std::mem::take(&mut lines.texts)));
+        let buffers = Buffers::new(texts.collect());
         let started = first.lines.iter().find_map(|line| line.at.at());
         let prompt = first_prompt(&[&first], &buffers);
         if !whole && look < LONGEST_LOOK && (started.is_none() || prompt.is_none()) {
@@ -94,7 +96,7 @@ pub(super) fn first_uuid(source: &SourceFile) -> Option<String> {
     bytes.truncate(filled);
     let read = claude_code::read(&bytes, 0, 0);
     let uuid = read.lines.iter().find_map(|line| line.uuid)?;
-    let buffers = Buffers::new(vec![Arc::new(bytes)]);
+    let buffers = Buffers::new(vec![Arc::new(read.texts)]);
     Some(buffers.raw(uuid).to_text())
 }
 

@@ -1,7 +1,7 @@
 //! The files of a session, each read and parsed once, side by side.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ use super::{SourceUnused, stored};
 /// Everything that the files of a session hold, before anything is put together.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    /// The bytes of every thread's file.
+    /// What is kept of every thread's file, and the stored tool results.
     pub buffers: Buffers,
     /// Base names, with an ordinal where two are equal, of every thread's file.
     pub sources: Vec<String>,
@@ -86,15 +86,19 @@ pub(super) fn read(session: &SessionFiles) -> Files {
     // The largest first, so that two workers end together.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].fingerprint.size));
+    let windows = Windows::default();
     let mut read: Vec<(usize, Result<_, _>)> = order
         .into_par_iter()
         .with_max_len(1)
         .map(|i| {
             let file = wanted[i];
-            let parsed = store::read(&file.path, file.fingerprint.size).map(|bytes| {
-                let lines = claude_code::read(&bytes, i as u32, i as u32);
-                (Arc::new(bytes), lines)
+            let mut reader = claude_code::File::new(i as u32, i as u32);
+            let mut window = windows.take();
+            let rest = store::read_by(&file.path, file.fingerprint.size, &mut window, |piece| {
+                reader.take(piece)
             });
+            let parsed = rest.map(|rest| reader.end(rest));
+            windows.put(window);
             (i, parsed)
         })
         .collect();
@@ -107,8 +111,8 @@ pub(super) fn read(session: &SessionFiles) -> Files {
             _ => None,
         };
         match parsed {
-            Ok((bytes, lines)) => {
-                buffers.push(bytes);
+            Ok(mut lines) => {
+                buffers.push(Arc::new(std::mem::take(&mut lines.texts)));
                 files.threads.push(ThreadFile {
                     agent,
                     source: i as u32,
@@ -128,6 +132,25 @@ pub(super) fn read(session: &SessionFiles) -> Files {
     });
     files.buffers = Buffers::new(buffers);
     files
+}
+
+/// Windows that files are read through, each used again: memory that was never used before costs more than reading into it.
+#[derive(Default)]
+struct Windows(Mutex<Vec<Vec<u8>>>);
+
+impl Windows {
+    fn take(&self) -> Vec<u8> {
+        self.free().pop().unwrap_or_default()
+    }
+
+    fn put(&self, window: Vec<u8>) {
+        self.free().push(window);
+    }
+
+    /// No code of others runs under the lock, so a poisoned one is whole.
+    fn free(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Takes up what a file beside the threads says; one that cannot be read or understood is unused.

@@ -62,6 +62,48 @@ pub fn read(path: &Path, length: u64) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
+/// Reads a stored file up to `length`, as [`read`] does, but through a window that is used again: `take` is given what is in the
+/// window and says how much of it is done with; the rest stays, with more of the file behind it. Gives what is left at the end.
+///
+/// The window grows where `take` can do nothing with what is in it.
+pub fn read_by<'w>(
+    path: &Path,
+    length: u64,
+    window: &'w mut Vec<u8>,
+    mut take: impl FnMut(&[u8]) -> usize,
+) -> Result<&'w [u8], StoreError> {
+    let file = open(path)?;
+    let io = |source| StoreError::io(path, "read", source);
+    if window.len() < WINDOW {
+        window.resize(WINDOW, 0);
+    }
+    // What of the file is in the window, and where in the file that ends.
+    let (mut held, mut at) = (0, 0u64);
+    while at < length {
+        if held == window.len() {
+            let more = window.len();
+            let full = window.try_reserve_exact(more);
+            full.map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
+            window.resize(2 * more, 0);
+        }
+        let room = window.len() - held;
+        let wanted = usize::try_from(length - at).map_or(room, |left| left.min(room));
+        let filled = read_at(&file, &mut window[held..held + wanted], at).map_err(io)?;
+        if filled == 0 {
+            break;
+        }
+        at += filled as u64;
+        held += filled;
+        let done = take(&window[..held]).min(held);
+        window.copy_within(done..held, 0);
+        held -= done;
+    }
+    Ok(&window[..held])
+}
+
+/// Bytes of a file that are looked at together: few enough to stay in a processor's own cache.
+const WINDOW: usize = 256 << 10;
+
 /// Fills the buffer from this offset of the file, as far as the file goes, and says how many bytes that were.
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;

@@ -11,8 +11,9 @@ mod wrapper;
 use std::collections::HashSet;
 
 use super::json::{Malformed, Scanner};
+use super::keep::Keeper;
 use super::line::{Aside, Fact, FileLines, Line, ResponseLine, Title, What};
-use super::lines::{Reading, Record, records};
+use super::lines::{Reading, Record, Records};
 use super::text::{Raw, Text};
 use super::thread::{Block, Origin, Stamp, TurnKind};
 
@@ -22,40 +23,85 @@ use fields::{Compaction, Fields, StructuredResult};
 
 type Scan<T> = Result<T, Malformed>;
 
-/// Reads one file. `buffer` and `source` are the numbers that its texts and lines carry.
+/// Reads a whole file. `buffer` and `source` are the numbers that its texts and lines carry.
 pub fn read(bytes: &[u8], buffer: u32, source: u32) -> FileLines {
-    let mut reader = Reader {
-        bytes,
-        buffer,
-        source,
-        scanner: Scanner::new(bytes, 0..0),
-        out: FileLines::default(),
-        versions: HashSet::new(),
-        directories: HashSet::new(),
-        sessions: HashSet::new(),
-        progress: HashSet::new(),
-    };
-    let found = records(bytes, source, |record| reader.record(&record));
-    FileLines {
-        found,
-        ..reader.out
+    let mut file = File::new(buffer, source);
+    let read = file.take(bytes);
+    file.end(&bytes[read..])
+}
+
+/// A file that is read piece by piece.
+#[derive(Debug)]
+pub struct File {
+    records: Records,
+    kept: Kept,
+}
+
+impl File {
+    /// Nothing read yet. `buffer` and `source` are the numbers that the file's texts and lines carry.
+    pub fn new(buffer: u32, source: u32) -> Self {
+        Self {
+            records: Records::new(source),
+            kept: Kept {
+                source,
+                keeper: Keeper::new(buffer),
+                out: FileLines::default(),
+                versions: HashSet::new(),
+                directories: HashSet::new(),
+                sessions: HashSet::new(),
+                progress: HashSet::new(),
+            },
+        }
+    }
+
+    /// Reads the whole lines of a piece and says how many bytes they are; the next piece begins with what follows them.
+    /// Nothing refers to the piece afterwards.
+    pub fn take(&mut self, piece: &[u8]) -> usize {
+        let mut reader = Reader::new(piece, &mut self.kept);
+        self.records.take(piece, |record| reader.record(&record))
+    }
+
+    /// Reads what is left at the end of the file, and gives all that it says.
+    pub fn end(mut self, rest: &[u8]) -> FileLines {
+        let mut reader = Reader::new(rest, &mut self.kept);
+        self.records.end(rest, |record| reader.record(&record));
+        FileLines {
+            found: self.records.found,
+            texts: self.kept.keeper.into_bytes(),
+            ..self.kept.out
+        }
     }
 }
 
+/// What stays of a file.
+#[derive(Debug)]
+struct Kept {
+    source: u32,
+    keeper: Keeper,
+    out: FileLines,
+    versions: HashSet<Vec<u8>>,
+    directories: HashSet<Vec<u8>>,
+    sessions: HashSet<Vec<u8>>,
+    /// The call and agent of progress lines: thousands say the same.
+    progress: HashSet<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Reads the records of one piece. Until a line is kept, its texts point into the piece.
 struct Reader<'a> {
     bytes: &'a [u8],
-    buffer: u32,
-    source: u32,
     scanner: Scanner<'a>,
-    out: FileLines,
-    versions: HashSet<&'a [u8]>,
-    directories: HashSet<&'a [u8]>,
-    sessions: HashSet<&'a [u8]>,
-    /// The call and agent of progress lines: thousands say the same.
-    progress: HashSet<(&'a [u8], &'a [u8])>,
+    file: &'a mut Kept,
 }
 
 impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], file: &'a mut Kept) -> Self {
+        Self {
+            bytes,
+            scanner: Scanner::new(bytes, 0..0),
+            file,
+        }
+    }
+
     fn record(&mut self, record: &Record) -> Reading {
         self.scanner.reset(record.range.clone());
         let Ok(fields) = self.fields() else {
@@ -74,44 +120,45 @@ impl<'a> Reader<'a> {
 
     /// Keeps what a record says of its file and session, and the record as a line.
     fn keep(&mut self, number: u64, fields: Fields) {
-        Self::distinct(
-            self.bytes,
-            fields.version,
-            &mut self.versions,
-            &mut self.out.versions,
-        );
-        Self::distinct(
-            self.bytes,
-            fields.directory,
-            &mut self.directories,
-            &mut self.out.working_directories,
-        );
-        Self::distinct(
-            self.bytes,
-            fields.session,
-            &mut self.sessions,
-            &mut self.out.session_ids,
-        );
-        if let Some((by, text)) = fields.title {
-            self.out.titles.push(Title {
-                by,
-                text,
-                leaf: fields.leaf,
-            });
-        } else if fields.leaf.is_some() {
-            self.out.live_leaf = fields.leaf;
+        let Kept {
+            out,
+            keeper,
+            versions,
+            directories,
+            sessions,
+            ..
+        } = &mut *self.file;
+        for (text, seen, list) in [
+            (fields.version, versions, &mut out.versions),
+            (fields.directory, directories, &mut out.working_directories),
+            (fields.session, sessions, &mut out.session_ids),
+        ] {
+            distinct(self.bytes, text, keeper, seen, list);
         }
-        self.out.forked_from = self.out.forked_from.or(fields.forked_from);
-        self.out.continued_in = self.out.continued_in.or(fields.continued_in);
+        let mut keep = |text: Text| keeper.keep(self.bytes, text);
+        if let Some((by, text)) = fields.title {
+            out.titles.push(Title {
+                by,
+                text: keep(text),
+                leaf: fields.leaf.map(&mut keep),
+            });
+        } else if let Some(leaf) = fields.leaf {
+            out.live_leaf = Some(keep(leaf));
+        }
+        out.forked_from = out
+            .forked_from
+            .or_else(|| fields.forked_from.map(&mut keep));
+        out.continued_in = out
+            .continued_in
+            .or_else(|| fields.continued_in.map(&mut keep));
         let at = fields
             .timestamp
             .map_or(Stamp::Missing, |text| self.stamp(text));
-        let (source, uuid, parent, sidechain) =
-            (self.source, fields.uuid, fields.parent, fields.sidechain);
+        let (uuid, parent, sidechain) = (fields.uuid, fields.parent, fields.sidechain);
         let mut facts = Vec::new();
         let what = self.what(fields, &mut facts);
-        self.out.lines.push(Line {
-            source,
+        let mut line = Line {
+            source: self.file.source,
             number,
             uuid,
             parent,
@@ -119,7 +166,10 @@ impl<'a> Reader<'a> {
             sidechain,
             what,
             facts,
-        });
+        };
+        let keeper = &mut self.file.keeper;
+        line.each_text(|text| *text = keeper.keep(self.bytes, *text));
+        self.file.out.lines.push(line);
     }
 
     fn what(&mut self, fields: Fields, facts: &mut Vec<Fact>) -> What {
@@ -131,9 +181,10 @@ impl<'a> Reader<'a> {
             Some(b"progress") => {
                 let progress = fields.progress.unwrap_or_default();
                 if let (Some(agent), Some(call)) = (progress.agent, fields.parent_call)
-                    && self
-                        .progress
-                        .insert((self.raw(call).bytes, self.raw(agent).bytes))
+                    && self.file.progress.insert((
+                        self.raw(call).bytes.to_vec(),
+                        self.raw(agent).bytes.to_vec(),
+                    ))
                 {
                     facts.push(Fact::Progress { call, agent });
                 }
@@ -349,23 +400,27 @@ impl<'a> Reader<'a> {
         read().map_or(Stamp::Unreadable(text), Stamp::At)
     }
 
-    fn distinct(
-        bytes: &'a [u8],
-        text: Option<Text>,
-        seen: &mut HashSet<&'a [u8]>,
-        list: &mut Vec<Text>,
-    ) {
-        let Some(text) = text else { return };
-        if seen.insert(&bytes[text.start as usize..][..text.len as usize]) {
-            list.push(text);
-        }
-    }
-
     fn raw(&self, text: Text) -> Raw<'a> {
         Raw {
             bytes: &self.bytes[text.start as usize..][..text.len as usize],
             form: text.form,
         }
+    }
+}
+
+/// Keeps a text if no line before said the same. Most lines say what the line before them says.
+fn distinct(
+    bytes: &[u8],
+    text: Option<Text>,
+    keeper: &mut Keeper,
+    seen: &mut HashSet<Vec<u8>>,
+    list: &mut Vec<Text>,
+) {
+    let Some(text) = text else { return };
+    let raw = &bytes[text.start as usize..][..text.len as usize];
+    if !seen.contains(raw) {
+        seen.insert(raw.to_vec());
+        list.push(keeper.keep(bytes, text));
     }
 }
 

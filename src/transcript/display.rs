@@ -8,7 +8,7 @@ pub mod paths;
 pub(crate) mod pieces;
 pub mod shell;
 
-use super::text::Raw;
+use super::text::{Form, Raw};
 use pieces::{Piece, each};
 use std::ops::AddAssign;
 
@@ -57,6 +57,10 @@ impl Shown {
 
 /// Appends the display form of a text and counts what was changed in it.
 pub fn write(raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Shown) {
+    if raw.form == Form::Shown {
+        out.extend_from_slice(raw.bytes);
+        return;
+    }
     out.reserve(raw.bytes.len());
     each(raw, |piece| {
         shown.count(&piece);
@@ -125,6 +129,9 @@ pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Sh
 
 /// The length in bytes of a text's display form.
 pub fn len(raw: Raw<'_>) -> u64 {
+    if raw.form == Form::Shown {
+        return raw.bytes.len() as u64;
+    }
     let mut length = 0;
     each(raw, |piece| length += piece.len() as u64);
     length

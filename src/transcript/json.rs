@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::block::string_end;
 use super::text::Raw;
 
 /// The record is not JSON at this byte of the buffer.
@@ -131,20 +132,12 @@ impl<'a> Scanner<'a> {
         self.space();
         self.expect(b'"')?;
         let start = self.at;
-        loop {
-            let rest = &self.buffer[self.at..self.end];
-            match memchr::memchr2(b'"', b'\\', rest) {
-                None => {
-                    self.at = self.end;
-                    return self.malformed();
-                }
-                Some(i) if rest[i] == b'"' => {
-                    let end = self.at + i;
-                    self.at = end + 1;
-                    return Ok(start..end);
-                }
-                Some(i) => self.at = (self.at + i + 2).min(self.end),
-            }
+        if let Some(end) = string_end(&self.buffer[..self.end], start) {
+            self.at = end + 1;
+            Ok(start..end)
+        } else {
+            self.at = self.end;
+            self.malformed()
         }
     }
 

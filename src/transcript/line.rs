@@ -31,6 +31,8 @@ pub struct FileLines {
     pub forked_from: Option<Text>,
     /// The session in which this one was continued.
     pub continued_in: Option<Text>,
+    /// The bytes that all these texts point into.
+    pub texts: Vec<u8>,
 }
 
 /// One record.
@@ -52,6 +54,24 @@ pub struct Line {
     pub what: What,
     /// What it tells about agents and background work.
     pub facts: Vec<Fact>,
+}
+
+impl Line {
+    /// Calls `each` for every text of the line.
+    pub fn each_text(&mut self, mut each: impl FnMut(&mut Text)) {
+        let each = &mut each;
+        [&mut self.uuid, &mut self.parent]
+            .into_iter()
+            .flatten()
+            .for_each(&mut *each);
+        if let Stamp::Unreadable(text) = &mut self.at {
+            each(text);
+        }
+        self.what.each_text(each);
+        for fact in &mut self.facts {
+            fact.each_text(each);
+        }
+    }
 }
 
 /// What a line says.
@@ -81,6 +101,51 @@ pub enum What {
     },
     /// No turn.
     Aside(Aside),
+}
+
+impl What {
+    fn each_text(&mut self, each: &mut impl FnMut(&mut Text)) {
+        match self {
+            Self::Turn {
+                kind: _,
+                blocks,
+                origin,
+            } => {
+                if let Some(Origin { kind, from }) = origin {
+                    each(kind);
+                    from.iter_mut().for_each(&mut *each);
+                }
+                blocks_texts(blocks, each);
+            }
+            Self::Response(response) => {
+                let ResponseLine {
+                    message_id,
+                    request_id,
+                    model,
+                    ..
+                } = response;
+                [message_id, request_id, model]
+                    .into_iter()
+                    .flatten()
+                    .for_each(&mut *each);
+                blocks_texts(&mut response.blocks, each);
+            }
+            Self::Compaction { trigger, .. } => trigger.iter_mut().for_each(each),
+            Self::Aside(aside) => aside.kind.iter_mut().for_each(each),
+        }
+    }
+}
+
+fn blocks_texts(blocks: &mut [Block], each: &mut impl FnMut(&mut Text)) {
+    for block in blocks {
+        block.each_text(each);
+        // A result holds no further results.
+        if let Block::ToolResult { content, .. } = block {
+            for piece in content {
+                piece.each_text(each);
+            }
+        }
+    }
 }
 
 /// One line of a model's response.
@@ -162,6 +227,29 @@ pub enum Fact {
         /// The agent.
         agent: Text,
     },
+}
+
+impl Fact {
+    fn each_text(&mut self, each: &mut impl FnMut(&mut Text)) {
+        match self {
+            Self::AgentResult { call, agent, .. } | Self::Progress { call, agent } => {
+                each(call);
+                each(agent);
+            }
+            Self::RunLaunched { call, run, task } => {
+                each(call);
+                each(run);
+                task.iter_mut().for_each(each);
+            }
+            Self::TeammateSpawned { call, name } => {
+                each(call);
+                each(name);
+            }
+            Self::TeammateMessage { from, .. } => each(from),
+            Self::Poll { task } => each(task),
+            Self::Notification(_) => {}
+        }
+    }
 }
 
 /// News of background work, in the thread or in the queue before it.

@@ -2,7 +2,7 @@
 //!
 //! A line ends at a line feed and nowhere else. A harness that is killed, or two that write at once, leave lines that are cut,
 //! glued together, or begun inside one another, and file systems leave runs of NUL bytes: each costs at most itself
-//! (`formats/hard-cases.md` T42 to T44 and T50 name the shapes). [`records`] gives every whole record of a file and a [`Damage`]
+//! (`formats/hard-cases.md` T42 to T44 and T50 name the shapes). [`Records`] gives every whole record of a file and a [`Damage`]
 //! for every line that is not exactly one.
 
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub enum Reading {
     Malformed,
 }
 
-/// What [`records`] found beside the records.
+/// What [`Records`] found beside the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Lines that are not exactly one record.
@@ -55,109 +55,118 @@ const MALFORMED: &str = "not a whole JSON record";
 /// How many times its own length a damaged line may be looked at, so that a hostile one costs linear time.
 const SALVAGE_BUDGET: usize = 16;
 
-/// Calls `each` for every record of the file in order. Whole lines are handed over unseen, so that each is scanned once; only
-/// a line that `each` calls malformed is looked at here.
-///
-/// A last line without a line feed counts as a line if it is one whole record, else as an unfinished tail, which is no damage.
-pub fn records(buffer: &[u8], source: u32, mut each: impl FnMut(Record) -> Reading) -> Found {
-    let mut found = Found::default();
-    let mut scanner = Scanner::new(buffer, 0..0);
-    let mut start = if buffer.starts_with(b"\xEF\xBB\xBF") {
-        3
-    } else {
-        0
-    };
-    while start < buffer.len() {
-        let feed = memchr::memchr(b'\n', &buffer[start..]);
-        let end = feed.map_or(buffer.len(), |i| start + i);
-        found.lines += 1;
-        let line = Line {
-            number: found.lines,
-            offset: start,
-            range: trim(buffer, start..end),
-        };
-        if !line.range.is_empty() {
-            read_line(
-                buffer,
-                &mut scanner,
-                &line,
-                feed.is_some(),
-                source,
-                &mut found,
-                &mut each,
-            );
-        }
-        start = end + 1;
-    }
-    found
-}
-
-struct Line {
-    number: u64,
-    offset: usize,
-    range: Range<usize>,
-}
-
-fn read_line(
-    buffer: &[u8],
-    scanner: &mut Scanner<'_>,
-    line: &Line,
-    finished: bool,
+/// Goes through a file piece by piece and calls for every record of it, in order. Whole lines are handed over unseen, so that
+/// each is scanned once; only a line that is called malformed is looked at here.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// What was found so far.
+    pub found: Found,
     source: u32,
-    found: &mut Found,
-    each: &mut impl FnMut(Record) -> Reading,
-) {
-    if line.range.len() > u32::MAX as usize {
-        found.damage.push(Damage {
+    /// Where the next piece begins in the file.
+    offset: u64,
+}
+
+impl Records {
+    /// At the beginning of the file with this index in the session's list of sources.
+    pub fn new(source: u32) -> Self {
+        Self {
             source,
-            line: line.number,
-            offset: line.offset as u64,
-            why: TOO_LONG,
-            recovered: false,
+            ..Self::default()
+        }
+    }
+
+    /// Reads the whole lines of a piece of the file, which begins where the last one was read to. Says how many bytes of it were
+    /// read: what follows them is no whole line yet, and the next piece begins with it. The records' ranges are in the piece.
+    pub fn take(&mut self, piece: &[u8], mut each: impl FnMut(Record) -> Reading) -> usize {
+        let mut scanner = Scanner::new(piece, 0..0);
+        let mut start = self.skip_mark(piece);
+        while let Some(feed) = memchr::memchr(b'\n', &piece[start..]) {
+            let end = start + feed;
+            self.line(piece, start..end, true, &mut scanner, &mut each);
+            start = end + 1;
+        }
+        self.offset += start as u64;
+        start
+    }
+
+    /// Reads what is left at the end of the file: a last line without a line feed counts as a line if it is one whole record,
+    /// else as an unfinished tail, which is no damage.
+    pub fn end(&mut self, rest: &[u8], mut each: impl FnMut(Record) -> Reading) {
+        let start = self.skip_mark(rest);
+        if start < rest.len() {
+            let mut scanner = Scanner::new(rest, 0..0);
+            self.line(rest, start..rest.len(), false, &mut scanner, &mut each);
+        }
+        self.offset += rest.len() as u64;
+    }
+
+    /// Where the first line of a piece begins: behind the byte order mark that a file may begin with.
+    fn skip_mark(&self, piece: &[u8]) -> usize {
+        let marked = self.offset == 0 && piece.starts_with(b"\xEF\xBB\xBF");
+        if marked { 3 } else { 0 }
+    }
+
+    fn line(
+        &mut self,
+        piece: &[u8],
+        line: Range<usize>,
+        finished: bool,
+        scanner: &mut Scanner<'_>,
+        each: &mut impl FnMut(Record) -> Reading,
+    ) {
+        self.found.lines += 1;
+        let range = trim(piece, line.clone());
+        if range.is_empty() {
+            return;
+        }
+        let number = self.found.lines;
+        let (why, recovered) = if range.len() > u32::MAX as usize {
+            (TOO_LONG, false)
+        } else {
+            let record = Record {
+                line: number,
+                range: range.clone(),
+                salvaged: false,
+            };
+            if each(record) != Reading::Malformed {
+                return;
+            }
+            if !finished {
+                self.found.tail_bytes = line.len() as u64;
+                return;
+            }
+            salvage(piece, scanner, number, &range, each)
+        };
+        self.found.damage.push(Damage {
+            source: self.source,
+            line: number,
+            offset: self.offset + line.start as u64,
+            why,
+            recovered,
         });
-        return;
     }
-    let record = Record {
-        line: line.number,
-        range: line.range.clone(),
-        salvaged: false,
-    };
-    if each(record) != Reading::Malformed {
-        return;
-    }
-    if !finished {
-        found.tail_bytes = (buffer.len() - line.offset) as u64;
-        return;
-    }
-    let (why, recovered) = salvage(buffer, scanner, line, each);
-    found.damage.push(Damage {
-        source,
-        line: line.number,
-        offset: line.offset as u64,
-        why,
-        recovered,
-    });
 }
 
 /// Finds the whole records of a line that is not exactly one. Says what is wrong with it, and whether a record was recovered.
 fn salvage(
     buffer: &[u8],
     scanner: &mut Scanner<'_>,
-    line: &Line,
+    number: u64,
+    line: &Range<usize>,
     each: &mut impl FnMut(Record) -> Reading,
 ) -> (&'static str, bool) {
-    let without_nuls = trim_nuls(buffer, line.range.clone());
+    let without_nuls = trim_nuls(buffer, line.clone());
     if without_nuls.is_empty() {
         return (ONLY_NULS, false);
     }
     let mut read = |range| {
         each(Record {
-            line: line.number,
+            line: number,
             range,
             salvaged: true,
         }) == Reading::Read
     };
-    let whole = without_nuls == line.range;
+    let whole = without_nuls == *line;
     let range = without_nuls;
     if let Some(pieces) = glued(scanner, range.clone()) {
         let why = if whole || pieces.len() > 1 {
@@ -237,22 +246,42 @@ fn trim_by(buffer: &[u8], mut range: Range<usize>, drop: impl Fn(u8) -> bool) ->
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> (Vec<(u64, String)>, Found) {
+    /// The records of a file that is read in pieces of this many bytes more each time.
+    fn read_by(step: usize, bytes: &[u8]) -> (Vec<(u64, String)>, Found) {
         let mut list = Vec::new();
-        let mut scanner = Scanner::new(bytes, 0..0);
-        let found = records(bytes, 0, |record| {
-            scanner.reset(record.range.clone());
+        let mut each = |piece: &[u8], record: Record| {
+            let mut scanner = Scanner::new(piece, record.range.clone());
             if scanner.kind() != Ok(Kind::Object) || scanner.skip().is_err() || !scanner.at_end() {
                 return Reading::Malformed;
             }
-            let text = String::from_utf8_lossy(&bytes[record.range.clone()]).into_owned();
+            let text = String::from_utf8_lossy(&piece[record.range.clone()]).into_owned();
             if record.salvaged && !text.contains("uuid") {
                 return Reading::Foreign;
             }
             list.push((record.line, text));
             Reading::Read
-        });
-        (list, found)
+        };
+        let mut records = Records::new(0);
+        let (mut from, mut to) = (0, 0);
+        while to < bytes.len() {
+            to = (to + step).min(bytes.len());
+            let piece = &bytes[from..to];
+            from += records.take(piece, |record| each(piece, record));
+        }
+        let rest = &bytes[from..];
+        records.end(rest, |record| each(rest, record));
+        (list, records.found)
+    }
+
+    /// The records of a file, which are the same however it is cut into pieces.
+    fn read(bytes: &[u8]) -> (Vec<(u64, String)>, Found) {
+        let whole = read_by(bytes.len().max(1), bytes);
+        if bytes.len() < 10_000 {
+            for step in [1, 2, 3, 7, 50] {
+                assert_eq!(read_by(step, bytes), whole, "in pieces of {step}");
+            }
+        }
+        whole
     }
 
     fn texts(list: &[(u64, String)]) -> Vec<&str> {

@@ -15,6 +15,9 @@ pub enum Form {
     JsonValue,
     /// Bytes that stand for themselves.
     Plain,
+    /// Decoded already, and shown as it stands: UTF-8 without a character that the display form changes
+    /// ([`super::display`]). Most of what is kept of a transcript is.
+    Shown,
 }
 
 /// Where a stored text stands: which buffer, where in it, and how it is written. Cheap to copy; the bytes stay where they are.

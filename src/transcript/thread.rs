@@ -133,6 +133,34 @@ pub enum Block {
     },
 }
 
+impl Block {
+    /// Calls `each` for every text of the block itself, not for those of a result's pieces.
+    pub(super) fn each_text(&mut self, each: &mut impl FnMut(&mut Text)) {
+        match self {
+            Self::Text(text) => each(text),
+            Self::Thinking { text } => text.iter_mut().for_each(each),
+            Self::ToolCall { id, name, input } => {
+                [id, name, input].into_iter().flatten().for_each(each);
+            }
+            Self::ToolResult { call, .. } => call.iter_mut().for_each(each),
+            Self::Media {
+                media_type,
+                data,
+                title,
+                ..
+            } => [media_type, data, title]
+                .into_iter()
+                .flatten()
+                .for_each(each),
+            Self::Stored { .. } => {}
+            Self::Other { kind, value } => {
+                kind.iter_mut().for_each(&mut *each);
+                each(value);
+            }
+        }
+    }
+}
+
 /// What a [`Block::Media`] holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaKind {

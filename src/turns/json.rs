@@ -96,7 +96,7 @@ impl<'a> Line<'a> {
         self.key(key);
         let raw = self.buffers.raw(text);
         match raw.form {
-            Form::JsonString | Form::Plain => string(raw, self.out),
+            Form::JsonString | Form::Plain | Form::Shown => string(raw, self.out),
             Form::JsonValue => value(raw.bytes, self.out),
         }
     }

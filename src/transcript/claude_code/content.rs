@@ -1,6 +1,6 @@
 //! `message` and its content blocks, and counts of tokens.
 
-use super::fields::Message;
+use super::fields::{Message, text};
 use super::{Reader, Scan};
 use crate::transcript::json::Kind;
 use crate::transcript::text::{Form, Text};
@@ -40,7 +40,7 @@ impl Reader<'_> {
             _ => reader.scanner.skip().map(drop),
         })?;
         // A message of another shape is shown as the JSON that it is, so that nothing of it is lost.
-        let value = self.text(&(start..self.scanner.offset()), Form::JsonValue);
+        let value = text(&(start..self.scanner.offset()), Form::JsonValue);
         let shapeless = content.is_none() && m.id.is_none() && self.raw(value).bytes != b"null";
         m.blocks = content.unwrap_or_default();
         if shapeless {
@@ -73,7 +73,7 @@ impl Reader<'_> {
         let start = self.start()?;
         if self.scanner.kind()? == Kind::String {
             let range = self.scanner.string()?;
-            return Ok(Block::Text(self.text(&range, Form::JsonString)));
+            return Ok(Block::Text(text(&range, Form::JsonString)));
         }
         let mut f = Fields::default();
         self.members(|reader, key| match key {
@@ -95,7 +95,7 @@ impl Reader<'_> {
             }),
             _ => reader.scanner.skip().map(drop),
         })?;
-        let value = self.text(&(start..self.scanner.offset()), Form::JsonValue);
+        let value = text(&(start..self.scanner.offset()), Form::JsonValue);
         Ok(self.typed(f, value, nested))
     }
 
@@ -185,7 +185,7 @@ impl Reader<'_> {
         if let (Kind::Scalar, Some(count)) = (kind, digits.and_then(|s| s.parse().ok())) {
             return Ok(Some(count));
         }
-        self.out.counts_not_numbers += 1;
+        self.file.out.counts_not_numbers += 1;
         let float = || {
             if kind == Kind::Scalar {
                 std::str::from_utf8(bytes).ok()?.parse::<f64>().ok()

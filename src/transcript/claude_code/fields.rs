@@ -137,21 +137,11 @@ impl Reader<'_> {
         Ok(f)
     }
 
-    /// A range of this record as a text. A record is at most 4 GiB long (`lines`), so its length fits.
-    pub(super) fn text(&self, range: &Range<usize>, form: Form) -> Text {
-        Text {
-            start: range.start as u64,
-            len: range.len() as u32,
-            buffer: self.buffer,
-            form,
-        }
-    }
-
     /// The next value if it is a string.
     pub(super) fn string(&mut self) -> Scan<Option<Text>> {
         if self.scanner.kind()? == Kind::String {
             let range = self.scanner.string()?;
-            Ok(Some(self.text(&range, Form::JsonString)))
+            Ok(Some(text(&range, Form::JsonString)))
         } else {
             self.scanner.skip()?;
             Ok(None)
@@ -162,7 +152,7 @@ impl Reader<'_> {
     pub(super) fn value(&mut self) -> Scan<Option<Text>> {
         let range = self.scanner.skip()?;
         let null = self.scanner.bytes(&range) == b"null";
-        Ok((!null).then(|| self.text(&range, Form::JsonValue)))
+        Ok((!null).then(|| text(&range, Form::JsonValue)))
     }
 
     pub(super) fn flag(&mut self) -> Scan<bool> {
@@ -178,7 +168,7 @@ impl Reader<'_> {
     ) -> Scan<()> {
         if slot.is_some() {
             self.scanner.skip()?;
-            self.out.duplicate_keys += 1;
+            self.file.out.duplicate_keys += 1;
         } else {
             *slot = take(self)?;
         }
@@ -196,7 +186,7 @@ impl Reader<'_> {
     ) -> Scan<()> {
         let text = self.string()?;
         if slot.is_some_and(|(before, _)| before == by) {
-            self.out.duplicate_keys += 1;
+            self.file.out.duplicate_keys += 1;
         } else if let Some(text) = text {
             *slot = Some((by, text));
         }
@@ -255,7 +245,7 @@ impl Reader<'_> {
         })?;
         let range = start..self.scanner.offset();
         let null = self.scanner.bytes(&range) == b"null";
-        r.value = (!null).then(|| self.text(&range, Form::JsonValue));
+        r.value = (!null).then(|| text(&range, Form::JsonValue));
         Ok(Some(r))
     }
 
@@ -300,5 +290,16 @@ impl Reader<'_> {
             _ => reader.scanner.skip().map(drop),
         })?;
         Ok(session)
+    }
+}
+
+/// A range of this record as a text, which points into the piece until its line is kept. A record is at most 4 GiB long (`lines`),
+/// so its length fits.
+pub(super) fn text(range: &Range<usize>, form: Form) -> Text {
+    Text {
+        start: range.start as u64,
+        len: range.len() as u32,
+        buffer: 0,
+        form,
     }
 }
