@@ -14,12 +14,12 @@ mod spine;
 mod thread;
 
 use crate::session::{MainThread, Role, Session, ThreadIndex, TurnIndex};
+use crate::transcript::Segment;
 pub use crate::transcript::display::Shown;
 use contain::Page;
 pub use messages::messages;
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::Arc;
 use thread::Part;
 
 /// Turns that one part of a document holds at most. Parts of one thread are rendered side by side too.
@@ -36,15 +36,22 @@ pub enum Style {
     Spine,
 }
 
-/// A rendered document. Its text is the parts, one after the other.
+/// A rendered document. Its text is the segments, one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    /// The head, then one or more parts a thread.
-    pub parts: Vec<Arc<Vec<u8>>>,
+    /// The text: what this program wrote, and between it the session's own texts where they lie.
+    pub segments: Vec<Segment>,
     /// Where each turn's section stands, in document order.
     pub sections: Vec<Section>,
     /// What was escaped, replaced and cut.
     pub shown: Shown,
+}
+
+impl Document {
+    /// The whole text.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.segments.concat()
+    }
 }
 
 /// A turn's section within a [`Document`]: from its heading up to the next heading.
@@ -54,10 +61,8 @@ pub struct Section {
     pub thread: ThreadIndex,
     /// The turn.
     pub turn: TurnIndex,
-    /// Which part of the document.
-    pub part: usize,
-    /// Its bytes in that part.
-    pub range: Range<usize>,
+    /// Its bytes in the document.
+    pub range: Range<u64>,
 }
 
 /// The artefact of a whole session: the same session and style give the same bytes.
@@ -137,21 +142,8 @@ fn render(
         .map(|piece| piece.render(session, style))
         .collect();
     let mut document = Document::default();
-    document.parts.push(Arc::default());
-    for (piece, part) in pieces.iter().zip(parts) {
-        if let Piece::Turns { thread, .. } = *piece {
-            document
-                .sections
-                .extend(part.sections.into_iter().map(|(turn, range)| Section {
-                    thread,
-                    turn,
-                    part: document.parts.len(),
-                    range,
-                }));
-        }
-        let (bytes, shown) = part.page.into_parts();
-        document.shown += shown;
-        document.parts.push(Arc::new(bytes));
+    for part in &parts {
+        document.shown += part.page.shown();
     }
     // The head counts what it shows itself. What it escapes does not depend on the counts in it, so that a first writing finds them.
     let mut page = Page::default();
@@ -159,7 +151,22 @@ fn render(
     document.shown += page.shown();
     let mut page = Page::default();
     head(&document.shown, &mut page);
-    document.parts[0] = Arc::new(page.into_parts().0);
+    let mut at = page.len() as u64;
+    document.segments = page.into_segments();
+    for (piece, part) in pieces.iter().zip(parts) {
+        if let Piece::Turns { thread, .. } = *piece {
+            let sections = part.sections.into_iter();
+            document
+                .sections
+                .extend(sections.map(|(turn, range)| Section {
+                    thread,
+                    turn,
+                    range: at + range.start as u64..at + range.end as u64,
+                }));
+        }
+        at += part.page.len() as u64;
+        document.segments.extend(part.page.into_segments());
+    }
     document
 }
 

@@ -32,6 +32,7 @@ mod name;
 mod read;
 mod settings;
 mod verify;
+mod withhold;
 mod write;
 
 pub use entry::{Digested, Entry, FIELDS, Kind, Message, Outcome, Peer, Said, Side};
@@ -105,6 +106,14 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// Why, without the path where there is one.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Io { doing, source, .. } => format!("cannot {doing}: {source}"),
+            other => other.to_string(),
+        }
+    }
+
     fn io(path: &Path, doing: &'static str, source: impl Into<std::io::Error>) -> Self {
         Self::Io {
             path: path.to_path_buf(),

@@ -55,7 +55,7 @@ pub struct Session {
     pub threads: Vec<Thread>,
     /// The sum over the main thread, the agents and the service threads.
     pub totals: Totals,
-    /// The part of the totals that is also in an older session; none where nothing says that it begins as a copy.
+    /// The part of the totals that is also in an older session; none where nothing says that it is a copy or a continuation of one.
     pub copied: Option<Copied>,
     /// Agents by type, service threads apart.
     pub agent_types: BTreeMap<String, u64>,
@@ -95,7 +95,7 @@ pub struct LogProblem {
     pub reason: String,
 }
 
-/// The part of a session that it has from older ones, which it began as a copy of.
+/// The part of a session that it has from older ones, of which it is a copy or a continuation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// IDs of the older sessions.

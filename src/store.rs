@@ -28,7 +28,7 @@ pub use source::{Source, SourceError};
 use crate::cache::Table;
 use index::Indexer;
 use listing::Listings;
-use older::Beginnings;
+use older::Relations;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -86,6 +86,12 @@ impl SourceFile {
             .file_name()
             .map(|n| n.to_string_lossy().into_owned())
             .unwrap_or_default()
+    }
+
+    /// The name of the folder in which it lies: of an entry, its session's ID.
+    pub fn folder_name(&self) -> String {
+        let folder = self.path.parent().and_then(Path::file_name);
+        folder.unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
@@ -169,6 +175,9 @@ pub struct SessionFiles {
     pub fragments: Vec<Fragment>,
     /// The entries of its record of messages, sorted by name. Their names are file names.
     pub record: Vec<SourceFile>,
+    /// What stands under an entry's name and cannot be opened, or more of its record that cannot be looked at: base name and why.
+    /// Each may have been any entry.
+    pub record_unread: Vec<(String, String)>,
     /// Files that could not be used, with why: base name and reason.
     pub unused: Vec<(String, String)>,
     /// Sessions that this one may be a copy of, sorted by ID.
@@ -181,7 +190,7 @@ impl SessionFiles {
         let files = self.fragments.iter().flat_map(|fragment| &fragment.files);
         let mut files = files
             .chain(&self.record)
-            .chain(self.older.iter().map(|older| &older.main));
+            .chain(self.older.iter().flat_map(|older| &older.mains));
         files.all(|file| file.fingerprint.is_unchanged_since(at))
     }
 }
@@ -191,9 +200,10 @@ impl SessionFiles {
 pub struct Older {
     /// Its ID.
     pub id: String,
-    /// Its main file.
-    pub main: SourceFile,
-    /// Whether the other's lines name it; otherwise both begin with the same line, which does not say which is the older.
+    /// Its main files, one a project folder; at least one.
+    pub mains: Vec<SourceFile>,
+    /// Whether lines name it as the older one: the other's as their origin, or its own the other as its continuation.
+    /// Otherwise both begin with the same line or were continued in each other, which does not say which is the older.
     pub named: bool,
 }
 
@@ -280,7 +290,7 @@ pub struct Store {
     listings: Listings,
     indexed: Mutex<Indexed>,
     latest: Mutex<Option<Latest>>,
-    beginnings: Beginnings,
+    relations: Relations,
 }
 
 struct Indexed {
@@ -307,7 +317,7 @@ impl Store {
                 last: None,
             }),
             latest: Mutex::new(None),
-            beginnings: Beginnings::new(),
+            relations: Relations::new(),
         }
     }
 
@@ -318,14 +328,14 @@ impl Store {
         self
     }
 
-    /// Recalls how sessions begin from what earlier runs put into this table, and puts there what it learns.
-    pub fn remember_in(&self, table: Table) {
-        self.beginnings.remember_in(table);
+    /// Recalls how sessions begin and end from what earlier runs put into these tables, and puts there what it learns.
+    pub fn remember_in(&self, heads: Table, tails: Table) {
+        self.relations.remember_in(heads, tails);
     }
 
     /// Writes what was learned for later runs.
     pub fn remember(&self) {
-        self.beginnings.remember(&self.index());
+        self.relations.remember(&self.index());
     }
 
     /// How old an answer about what is there may be; nothing means to look at every question.
@@ -403,7 +413,7 @@ impl Store {
         let index = self.index();
         let mut files = self.files_alone(&index, id)?;
         let located = index.sessions.get(id)?;
-        files.older = self.beginnings.older(&index, id, located);
+        files.older = self.relations.older(&index, self.recheck, id, located);
         Some(files)
     }
 

@@ -15,5 +15,5 @@ pub mod lines;
 pub mod text;
 pub mod thread;
 
-pub use text::{Buffers, Text};
+pub use text::{Buffers, Segment, Text};
 pub use thread::*;

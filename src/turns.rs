@@ -7,16 +7,15 @@ mod json;
 
 use crate::session::objects::Media;
 use crate::session::{Attribution, Candidates, MarkerKind, Role, Session, ThreadIndex, TurnIndex};
-use crate::transcript::{Block, Text, Turn};
+use crate::transcript::{Block, Segment, Text, Turn};
 use json::Line;
 use rayon::prelude::*;
-use std::sync::Arc;
 
 /// Turns that are written by one worker at a time.
 const TURNS_A_PART: usize = 512;
 
 /// The turns of a thread as lines, in parts to be read one after the other. Empty for an index that the session does not have.
-pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
+pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Segment> {
     let Some(thread) = session.threads.get(thread) else {
         return Vec::new();
     };
@@ -36,7 +35,7 @@ pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Arc<Vec<u8>>> {
             write(session, turn, i, is_main, &markers[i], &mut line);
             out.push(b'\n');
         }
-        Arc::new(out)
+        out.into()
     });
     parts.collect()
 }
@@ -54,7 +53,7 @@ fn attribution(session: &Session, turn: Option<TurnIndex>, line: &mut Line<'_>) 
             let no_evidence = "this is no evidence that the person wrote it";
             (&[][..], &none, Some(no_evidence))
         }
-        Attribution::Unknown(why) => (&[][..], &none, Some(why.words())),
+        Attribution::Unknown(why, entry) => (entry.as_slice(), &none, Some(why.words())),
     };
     line.key("attribution");
     line.open(b'{');
@@ -202,6 +201,14 @@ fn blocks(session: &Session, blocks: &[Block], line: &mut Line<'_>) {
                     line.word("object", &stored.object());
                     line.maybe("text", stored.is_text.then_some(stored.bytes));
                 }
+            }
+            Block::NotStored { name, why } => {
+                line.word("type", "pending_object");
+                for key in ["media_type", "bytes", "sha256", "object"] {
+                    line.null(key);
+                }
+                line.word("file", name);
+                line.word("problem", why);
             }
             Block::Other { kind, value } => {
                 line.word("type", "other");

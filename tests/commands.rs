@@ -181,6 +181,15 @@ fn completions_and_the_manual_name_every_command() {
             );
         }
     }
+    let page = home.output(["man", "log", "append"]);
+    assert!(
+        page.contains(".TH sessionfs-log-append 1") && page.contains("sessionfs log append"),
+        "{page}"
+    );
+    assert!(
+        home.failure(2, ["man", "log", "nothing"])
+            .contains("there is no command log nothing")
+    );
     assert!(
         home.failure(2, ["man", "nothing"])
             .contains("there is no command nothing")

@@ -37,12 +37,7 @@ const STYLES: [Style; 4] = [
 ];
 
 fn text(document: &Document) -> String {
-    let bytes = document
-        .parts
-        .iter()
-        .flat_map(|part| part.iter().copied())
-        .collect();
-    String::from_utf8(bytes).expect("every document is UTF-8")
+    String::from_utf8(document.to_vec()).expect("every document is UTF-8")
 }
 
 /// The same cases in every run, unless the environment asks for others.
@@ -187,7 +182,7 @@ fn an_agents_own_document_has_the_same_sections() {
     for session in sessions(&folder) {
         let whole = artefact::whole(&session, Style::Full);
         let section = |document: &Document, section: &artefact::Section| {
-            document.parts[section.part][section.range.clone()].to_vec()
+            document.to_vec()[section.range.start as usize..section.range.end as usize].to_vec()
         };
         for thread in 0..session.threads.len() {
             let own = artefact::agent(&session, thread, Style::Full);

@@ -24,6 +24,16 @@ fn ids(store: &Store) -> Vec<String> {
     store.index().ids().map(str::to_owned).collect()
 }
 
+/// The base names of what belongs to no session, and why.
+fn problems(store: &Store) -> Vec<(String, String)> {
+    let problems = store.problems().into_iter();
+    let row = |problem: sessionfs::store::Problem| {
+        let name = problem.path.file_name().unwrap().to_str().unwrap();
+        (name.to_owned(), problem.why)
+    };
+    problems.map(row).collect()
+}
+
 fn open(directory: &Path, id: &str) -> Session {
     session::open(&store(&[directory]).files(id).unwrap())
 }
@@ -80,7 +90,7 @@ fn each_event_is_a_turn_of_its_roles_kind() {
         "2026-11-30T20:40:29.123Z"
     );
     let full = sessionfs::artefact::whole(&session, sessionfs::artefact::Style::Full);
-    let full: Vec<u8> = full.parts.iter().flat_map(|part| part.to_vec()).collect();
+    let full = full.to_vec();
     let full = String::from_utf8(full).unwrap();
     for role in Role::ALL
         .into_iter()
@@ -258,6 +268,30 @@ fn objects_are_verified_and_lie_under_their_own_names() {
     let session = open(&home.path("logs"), "a");
     assert!(session.stored.is_empty());
     assert_eq!(session.threads[0].turns.len(), 10, "the events are there");
+    // Each turn whose object is not here says so itself.
+    let text = home.output(["cat", "a/artefact.md", "--source", "logs"]);
+    let turn = |number: usize| {
+        let from = text.find(&format!("\n### Turn {number} ")).unwrap();
+        let rest = &text[from + 1..];
+        &rest[..rest.find("\n#").unwrap_or(rest.len())]
+    };
+    assert!(
+        turn(9).contains("Object `a-8.pending-object`, not shown: `"),
+        "{}",
+        turn(9)
+    );
+    assert!(
+        turn(10).contains("Object `a-9.pending-object`, not shown: `is missing`"),
+        "{}",
+        turn(10)
+    );
+    let turns = home.output(["cat", "a/turns.ndjson", "--source", "logs"]);
+    let last: Value = serde_json::from_str(turns.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        last["blocks"][1],
+        json!({"type": "pending_object", "media_type": null, "bytes": null, "sha256": null, "object": null,
+            "file": "a-9.pending-object", "problem": "is missing"})
+    );
     let telemetry = telemetry_of(&session);
     assert_eq!(telemetry["log"]["state"], "corrupt");
     let reason = telemetry["log"]["problem"]["reason"].as_str().unwrap();
@@ -379,14 +413,87 @@ fn a_link_out_of_the_source_is_not_followed() {
     std::os::unix::fs::symlink(elsewhere.join("a.session-log"), logs.join("a.session-log"))
         .unwrap();
     SessionLogStore::new(&logs).create("b", "now").unwrap();
-    let session = open(&logs, "a");
-    assert!(session.log.is_none() && session.threads.is_empty());
-    assert!(
-        session.completeness.sources_unused[0]
-            .why
-            .contains("leads out of the source")
+    let store = store(&[&logs]);
+    assert_eq!(ids(&store), ["b"]);
+    assert_eq!(
+        problems(&store),
+        [(
+            "a.session-log".to_owned(),
+            "a symbolic link that leads out of the source".to_owned()
+        )]
     );
-    nix::unistd::mkfifo(&logs.join("c.session-log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let session = open(&logs, "c");
-    assert!(session.completeness.sources_unused[0].why.contains("FIFO"));
+    // One that stays inside is another name of a log, whose header then says another ID.
+    std::os::unix::fs::symlink("b.session-log", logs.join("c.session-log")).unwrap();
+    assert_eq!(ids(&store), ["b", "c"]);
+    fs::remove_file(logs.join("b.session-log")).unwrap();
+    assert!(ids(&store).is_empty());
+    assert_eq!(problems(&store)[1].1, "a symbolic link that leads nowhere");
+}
+
+#[test]
+fn what_only_looks_like_a_part_of_a_log_is_a_problem_and_no_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = dir.path();
+    drop(every_role(logs));
+    let fifo = logs.join("fifo.session-log");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(logs.join("folder.session-log")).unwrap();
+    for name in [
+        "not an id.session-log",
+        "gone-0.pending-object",
+        "gone-1.pending-object.tmp",
+        "a-01.pending-object",
+        "notes.txt",
+    ] {
+        fs::write(logs.join(name), "x").unwrap();
+    }
+    let store = store(&[logs]);
+    assert_eq!(ids(&store), ["a"]);
+    let expected = [
+        (
+            "a-01.pending-object",
+            "an object whose name gives no session and position",
+        ),
+        ("fifo.session-log", "a FIFO, which is never opened"),
+        ("folder.session-log", "a directory, no log"),
+        (
+            "gone-0.pending-object",
+            "an object without its log, gone.session-log",
+        ),
+        (
+            "gone-1.pending-object.tmp",
+            "an object without its log, gone.session-log",
+        ),
+        (
+            "not an id.session-log",
+            "what its name gives as an ID is none: it holds something other than ASCII letters, digits, `-` and `_`",
+        ),
+    ];
+    let expected = expected.map(|(name, why)| (name.to_owned(), why.to_owned()));
+    assert_eq!(problems(&store), expected);
+    // They are known to be nothing that is shown, and cost no session.
+    assert!(store.problems().iter().all(|problem| !problem.failed));
+    let home = Home::new();
+    let source = logs.to_str().unwrap();
+    home.output(["export", "--source", source, "-o", "out"]);
+    let table = fs::read_to_string(home.path("out/problems.tsv")).unwrap();
+    assert_eq!(table.lines().count(), 7, "{table}");
+    fs::remove_file(&fifo).unwrap();
+    SessionLogStore::new(logs).create("fifo", "now").unwrap();
+    SessionLogStore::new(logs).create("gone", "now").unwrap();
+    assert_eq!(ids(&store), ["a", "fifo", "gone"]);
+    assert_eq!(problems(&store).len(), 3);
+}
+
+#[test]
+fn an_id_that_begins_with_a_dash_is_no_option_where_it_is_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = SessionLogStore::new(dir.path())
+        .create("-rf", "now")
+        .unwrap();
+    log.append(Role::UserMessage, "hello").unwrap();
+    let store = store(&[dir.path()]);
+    assert_eq!(ids(&store), ["%2Drf"]);
+    let session = session::open(&store.files("%2Drf").unwrap());
+    assert_eq!(session.log.unwrap().events, 1);
 }

@@ -477,7 +477,7 @@ fn documents(s: &Session) -> Vec<u8> {
         artefact::Style::Spine,
     ] {
         let document = artefact::whole(s, style);
-        all.extend(document.parts.iter().flat_map(|part| part.iter().copied()));
+        all.extend(document.to_vec());
         all.extend(telemetry::whole(s, &document.shown));
     }
     all

@@ -157,6 +157,7 @@ fn read_all(mut file: File) -> String {
 
 #[test]
 fn cut_and_rewritten_sources_show_even_in_the_same_size_and_time() {
+    // T24
     let world = World::new();
     world.append(&prompt(1, "A second one, which is cut off."));
     let mounted = world.mount();

@@ -23,7 +23,14 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn show(home: &Home, id: &str) -> Value {
-    serde_json::from_str(&home.output(["log", "show", "logs", id, "--json"])).unwrap()
+    let shown = shown_of(home, &["log", "show", "logs", id, "--json"]);
+    serde_json::from_str(&shown).unwrap()
+}
+
+/// What is printed of a log, whole or not.
+fn shown_of(home: &Home, args: &[&str]) -> String {
+    let output = home.sessionfs(args).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// A home with a log of two events and an object.
@@ -142,8 +149,21 @@ fn showing_writes_nothing_and_says_what_the_log_is_like() {
             shown["problem"].get("offset").cloned().unwrap_or_default(),
             problem
         );
-        let text = home.output(["log", "show", "logs", "a"]);
+        let text = shown_of(&home, &["log", "show", "logs", "a"]);
         assert!(text.contains(state), "{text}");
+        // Only a log with something wrong fails; one that is being written has nothing wrong.
+        for args in [
+            &["log", "show", "logs", "a"][..],
+            &["log", "show", "logs", "a", "--json"],
+        ] {
+            let assert = home
+                .sessionfs(args)
+                .assert()
+                .code(i32::from(state == "corrupt"));
+            let said = String::from_utf8_lossy(&assert.get_output().stderr);
+            let damaged = said.contains(&format!("a is damaged at byte {frame}: "));
+            assert_eq!(damaged, state == "corrupt", "{said}");
+        }
         assert_eq!(files(&home.path("logs")), before);
     }
     fs::write(&path, &whole).unwrap();

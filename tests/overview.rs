@@ -126,6 +126,27 @@ fn a_title_between_two_looks_is_marked() {
 }
 
 #[test]
+fn sessions_without_a_time_stand_behind_the_others_by_their_ids() {
+    let world = World::new();
+    let undated = "{\"type\":\"mode\",\"mode\":\"normal\"}\n";
+    world.write(&format!("{S}.jsonl"), &(prompt("u1", 0, "older") + "\n"));
+    world.write(&format!("{U}.jsonl"), &(prompt("u1", 9, "newer") + "\n"));
+    let ids = || {
+        rows(&world)[1..]
+            .iter()
+            .map(|row| row[0].clone())
+            .collect::<Vec<_>>()
+    };
+    let second = "1ab2c3d4-0000-4000-8000-00000000000f";
+    world.write(&format!("{second}.jsonl"), undated);
+    world.write(&format!("{T}.jsonl"), undated);
+    assert_eq!(ids(), [U, S, T, second]);
+    // Nor does one move because something is written to it.
+    world.append(&format!("{second}.jsonl"), undated);
+    assert_eq!(ids(), [U, S, T, second]);
+}
+
+#[test]
 fn sessions_are_found_by_day_and_by_project() {
     let world = World::new();
     let parser = with_directory(

@@ -12,8 +12,7 @@ use sessionfs::telemetry;
 const PROMPT: &str = r#"{"type":"user","uuid":"u1","timestamp":"2026-11-30T10:00:00Z","message":{"role":"user","content":"Look."}}"#;
 
 fn text(document: &Document) -> String {
-    let bytes = document.parts.iter().flat_map(|part| part.to_vec());
-    String::from_utf8(bytes.collect()).unwrap()
+    String::from_utf8(document.to_vec()).unwrap()
 }
 
 fn whole(session: &Session) -> String {

@@ -205,68 +205,6 @@ fn what_is_not_known_is_kept_and_nothing_else_is_changed() {
 }
 
 #[test]
-fn texts_kept_as_metadata_are_nowhere_in_the_record() {
-    let home = Home::new();
-    std::fs::create_dir(home.path("rec")).unwrap();
-    let settings = r#"{"text":{"/home/user/secret":"metadata"}}"#;
-    std::fs::write(home.path("rec/settings.json"), settings).unwrap();
-    let text = "the marker zyxwv \u{1f600}";
-    let input = |cwd: &str| {
-        let escaped = text.replace('\u{1f600}', "\\ud83d\\ude00");
-        format!(
-            r#"{{"sessionId":"s1","cwd":"{cwd}","peer":{{"as":"beta"}},"text":"{escaped}","outcome":"queued",
-            "envelope":{{"from":"x","body":"<m>\n{text}\n</m>","{text}":1}},"copy":"{text}","hop":3}}"#
-        )
-    };
-    for (cwd, more) in [
-        ("/home/user/secret/sub", "full"),
-        ("/home/user/open", "metadata"),
-    ] {
-        let path = record(&home, &["received", "--text", more], input(cwd).as_bytes());
-        let entry = std::fs::read_to_string(path).unwrap();
-        assert!(!entry.contains("zyxwv"), "{entry}");
-        let value: serde_json::Value = serde_json::from_str(&entry).unwrap();
-        assert_eq!(value["textLength"], text.len());
-        assert_eq!(value["hop"], 3);
-        assert_eq!(value["envelope"]["from"], "x");
-        assert!(value.get("text").is_none());
-        assert_eq!(value["cwd"], cwd);
-    }
-    let read = entries(&home, "s1");
-    let digest = sessionfs::record::Digested::of(text.as_bytes());
-    assert_eq!(read.list[0].digest(), Some(digest));
-    let open = record(&home, &["received"], input("/home/user/open").as_bytes());
-    assert!(std::fs::read_to_string(open).unwrap().contains("zyxwv"));
-
-    std::fs::write(home.path("rec/settings.json"), "{\"text\":").unwrap();
-    let said = degraded(
-        &home,
-        &["received", "--record-dir", "rec"],
-        input("/home/user/open").as_bytes(),
-    );
-    assert!(
-        said.contains("settings.json: it is no JSON object"),
-        "{said}"
-    );
-}
-
-#[test]
-fn a_text_kept_as_metadata_takes_nothing_from_the_records_own_fields() {
-    let home = Home::new();
-    for word in ["rejected", "received", "/home/user/open"] {
-        let input = format!(
-            r#"{{"sessionId":"s1","cwd":"/home/user/open","peer":{{"as":"beta"}},"text":"{word}","outcome":"rejected"}}"#
-        );
-        let path = record(&home, &["received", "--text", "metadata"], input.as_bytes());
-        let entry: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        assert_eq!(entry["outcome"], "rejected");
-        assert_eq!(entry["side"], "received");
-        assert_eq!(entry["cwd"], "/home/user/open");
-    }
-}
-
-#[test]
 fn hostile_ids_are_refused_and_nothing_is_written_outside() {
     let home = Home::new();
     std::fs::create_dir_all(home.path("rec")).unwrap();
@@ -328,9 +266,9 @@ fn wrong_use_is_never_a_block() {
     for (verb, more) in [
         ("sent", r#""text":"x""#),
         ("sent", r#""isQueued":true"#),
-        ("received", r#""text":"x","outcome":"read""#),
-        ("received", r#""text":"x","peer":7"#),
-        ("received", r#""text":"x","peer":{"as":7}"#),
+        ("received", r#""text":"x","text":"y""#),
+        ("received", r#""text":"x","hop":1,"hop":2"#),
+        ("sent", r#""text":"x","isQueued":"true""#),
         ("start", r#""at":"yesterday""#),
         ("start", r#""at":"-000001-01-01T00:00:00Z""#),
         ("start", r#""cwd":7"#),
@@ -341,6 +279,87 @@ fn wrong_use_is_never_a_block() {
     assert!(
         !home.path("rec").exists() || std::fs::read_dir(home.path("rec")).unwrap().count() == 0
     );
+}
+
+#[test]
+fn what_the_record_has_no_word_for_is_unknown_and_kept_as_given() {
+    let home = Home::new();
+    let entry = |more: &str| {
+        let path = record(&home, &["received"], &message("s1", more, b"\"t\""));
+        serde_json::from_slice::<serde_json::Value>(&std::fs::read(path).unwrap()).unwrap()
+    };
+    let read = entry(r#""outcome":"read","peer":7"#);
+    assert_eq!(read["outcome"], "unknown");
+    assert_eq!(read["outcomeAsGiven"], "read");
+    assert_eq!(read["peer"], serde_json::json!({"as": null}));
+    assert_eq!(read["peerAsGiven"], 7);
+    let read = entry(r#""outcome":["queued"],"peer":{"as":"p","port":9}"#);
+    assert_eq!(read["outcome"], "unknown");
+    assert_eq!(read["peer"], serde_json::json!({"as": "p"}));
+    assert_eq!(
+        read["peerAsGiven"],
+        serde_json::json!({"as": "p", "port": 9})
+    );
+    let read = entry(r#""outcome":"rejected","peer":{"as":{"name":"p"}}"#);
+    assert_eq!(read["outcome"], "rejected");
+    assert_eq!(read["peerAsGiven"]["as"]["name"], "p");
+    let read = entry(r#""peer":{"as":null,"sessionId":"p1"}"#);
+    assert_eq!(read["outcome"], "unknown");
+    let asked = ["outcomeAsGiven", "peerAsGiven"].map(|key| read.get(key));
+    assert_eq!(asked, [None, None], "nothing else was given");
+    assert_eq!(entries(&home, "s1").list.len(), 4);
+}
+
+#[test]
+fn standard_input_has_a_bound_that_the_help_states() {
+    let home = Home::new();
+    for verb in ["start", "sent", "received", "chain", "hook"] {
+        let help = home.output(["record", verb, "--help"]);
+        assert!(help.contains("on standard input"), "{verb}: {help}");
+    }
+    let help = home.output(["record", "--help"]);
+    let said = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["at most 64 MiB", "half a minute at most", "five seconds"] {
+        assert!(said.contains(words), "{words}: {help}");
+    }
+    let long = vec![b' '; (64 << 20) + 1];
+    let said = degraded(&home, &["start", "--record-dir", "rec"], &long);
+    assert!(said.contains("longer than 67108864 bytes"), "{said}");
+    assert!(!home.path("rec").exists());
+}
+
+#[test]
+fn an_entry_whose_path_cannot_be_printed_is_recorded_and_named() {
+    let home = Home::new();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut child = Command::new(program())
+        .args(["record", "start", "--record-dir"])
+        .arg(home.path("rec"))
+        .stdin(Stdio::piped())
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(br#"{"sessionId":"s1"}"#).unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let [entry] = &*entries(&home, "s1").list else {
+        panic!("recorded once")
+    };
+    let place = home.path("rec/s1").join(&entry.file);
+    for words in [
+        "cannot write to standard output: No space left on device",
+        &format!("hint: the entry is recorded: {}", place.display()),
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert!(!said.contains("degraded"), "{said}");
 }
 
 #[test]
@@ -462,14 +481,16 @@ fn a_full_disk_and_an_unwritable_folder_degrade_and_leave_no_half_entry() {
         "$1" record sent --record-dir "$2" < "$2/../small.json" > /dev/null
         code=0; "$1" record sent --record-dir "$2" < "$2/../big.json" 2> "$2/../said" || code=$?
         test "$code" = 1
-        grep -q '^recording degraded: .*No space left' "$2/../said"
+        grep -q "^recording degraded: $2/s1: cannot write the entry: No space left on device" "$2/../said"
+        grep -q '^hint: free some space on that disk$' "$2/../said"
         test "$(ls "$2/s1" | wc -l)" = 1
         "$1" record sent --record-dir "$2" < "$2/../small.json" > /dev/null
         test "$(ls "$2/s1" | wc -l)" = 2
         mount -o remount,ro "$2"
         code=0; "$1" record sent --record-dir "$2" < "$2/../small.json" 2> "$2/../said" || code=$?
         test "$code" = 1
-        grep -q '^recording degraded: .*Read-only file system' "$2/../said"
+        grep -q "^recording degraded: $2/s1: .*Read-only file system" "$2/../said"
+        grep -q '^hint: make it writable, or name another folder with --record-dir$' "$2/../said"
         test "$(ls "$2/s1" | wc -l)" = 2
         umount "$2"
         "#,
@@ -551,7 +572,8 @@ fn a_damaged_entry_is_unknown_evidence_until_it_can_be_read() {
     let whole = std::fs::read(&path).unwrap();
     let read = || Entries::of_folder(&folder.path().join("s1")).unwrap();
     // Another writer's file that is not whole yet.
-    let other = path.with_file_name("2026-11-30T204029.123Z-7.json");
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let other = path.with_file_name(name.replace("000001", "7"));
     for cut in 0..whole.len() - 2 {
         std::fs::write(&other, &whole[..cut]).unwrap();
         let entries = read();

@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "support/entries.rs"]
+mod entries;
 #[path = "support/markdown.rs"]
 mod markdown;
 
 use common::lines::Lines;
 use common::{Home, snapshot, write};
+use entries::{ALONE, S, SOCKET, attributions, entry, received, start};
 use markdown::{Part, parse};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -19,30 +22,6 @@ use sessionfs::store::{Source, Store};
 use sessionfs::transcript::display::Shown;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-const S: &str = "aaaaaaaa-0000-4000-8000-000000000001";
-const ALONE: &str = "only-in-the-record";
-const SOCKET: &str = "uds:/run/user/1000/peer.sock";
-
-/// Writes one entry of a session, at a clock time of the day of the invented transcripts.
-fn entry(record: &Path, id: &str, clock: &str, body: &Value) -> PathBuf {
-    let mut body = body.clone();
-    body["sessionId"] = json!(id);
-    body["at"] = json!(format!("2026-11-24T{clock}Z"));
-    let name = format!("2026-11-24T{}Z-000001.json", clock.replace(':', ""));
-    let path = record.join(id).join(name);
-    write(&path, body.to_string() + "\n");
-    path
-}
-
-fn start() -> Value {
-    json!({"kind": "start", "cwd": "/home/user/example", "host": "claude-code", "version": "2.1.314", "inbound": "ask"})
-}
-
-fn received(text: &str, outcome: &str) -> Value {
-    json!({"kind": "message", "side": "received", "peer": {"as": SOCKET}, "text": text, "outcome": outcome,
-        "envelope": {"from": SOCKET, "hops": [1]}, "cwd": "/home/user/example"})
-}
 
 /// A transcript with six prompts, ten seconds and more into the day's hour, and a record of it.
 fn world(home: &Home) -> (PathBuf, PathBuf) {
@@ -96,15 +75,6 @@ fn opened(store: &Path, record: &Path, id: &str) -> Session {
         Source::record(record).unwrap(),
     ];
     session::open(&Store::new(sources).files(id).unwrap())
-}
-
-/// The line under each `user` turn's heading.
-fn attributions(document: &str) -> Vec<&str> {
-    let marker = "Attribution by the record of messages: ";
-    document
-        .lines()
-        .filter_map(|line| line.strip_prefix(marker))
-        .collect()
 }
 
 #[test]
@@ -243,16 +213,23 @@ fn every_prompt_says_what_the_record_proves_of_it() {
     assert_eq!(attributions(&without), [unknown; 6]);
     assert!(!without.contains("\n## Messages between sessions"));
 
-    // A damaged entry might be each prompt since, but what matched matches still.
+    // A damaged entry might be each prompt since, that which one message matches too: it is named and not chosen.
     write(
         &record.join(S).join("2026-11-24T100004.000Z-000001.json"),
         "{\"kind\":\"mess",
     );
     let damaged = "unknown; a damaged entry of the record might be this message";
+    let may_be = |peer: &str| format!("{damaged}; candidate: {}", &peer["peer, ".len()..]);
     let now = cat("artefact.md");
     assert_eq!(
         attributions(&now)[1..],
-        [expected[1], expected[2], damaged, damaged, expected[5]]
+        [
+            &*may_be(expected[1]),
+            expected[2],
+            damaged,
+            damaged,
+            &*may_be(expected[5])
+        ]
     );
     assert!(
         now.contains(
@@ -265,6 +242,11 @@ fn every_prompt_says_what_the_record_proves_of_it() {
     assert_eq!(telemetry["completeness"]["record_entries_damaged"], 1);
     assert_eq!(telemetry["completeness"]["complete"], false);
     assert_eq!(telemetry["messages"]["damaged"], 1);
+    let lines = cat("turns.ndjson");
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(last["attribution"]["is"], "unknown");
+    let file = "2026-11-24T100005.000Z-000001.json";
+    assert_eq!(last["attribution"]["entries"][0]["file"], file);
 }
 
 #[test]
@@ -313,49 +295,6 @@ fn a_record_needs_no_other_source_and_shows_new_entries_within_a_second() {
 }
 
 #[test]
-fn a_text_kept_as_metadata_is_nowhere_in_a_mount_of_the_record() {
-    let home = Home::new();
-    let input = json!({"sessionId": ALONE, "cwd": "/home/user/x", "peer": "docs", "text": "marker-zyxwv", "outcome": "queued",
-        "envelope": {"body": "marker-zyxwv"}});
-    home.sessionfs(["record", "start", "--record-dir", "rec"])
-        .write_stdin(json!({"sessionId": ALONE}).to_string())
-        .assert()
-        .success();
-    home.sessionfs([
-        "record",
-        "received",
-        "--text",
-        "metadata",
-        "--record-dir",
-        "rec",
-    ])
-    .write_stdin(input.to_string())
-    .assert()
-    .success();
-    let before = snapshot(&home.path("rec"));
-    let mount = home.mount(&[&home.path("rec")], "mnt");
-    home.sessionfs(["export", "-o", "out", "--record", "rec"])
-        .assert()
-        .success();
-    for folder in [home.path("rec"), mount.path(""), home.path("out")] {
-        let found = std::process::Command::new("grep")
-            .args(["-rc", "marker-zyxwv"])
-            .arg(&folder)
-            .output()
-            .unwrap();
-        let found = String::from_utf8(found.stdout).unwrap();
-        let with: Vec<_> = found.lines().filter(|line| !line.ends_with(":0")).collect();
-        assert!(with.is_empty() && found.lines().count() > 1, "{found}");
-    }
-    let readable = read(&mount.path(&format!("sessions/{ALONE}/messages.md")));
-    assert!(
-        readable.contains("Text not kept: 12 bytes, SHA-256 "),
-        "{readable}"
-    );
-    assert_eq!(snapshot(&home.path("rec")), before);
-}
-
-#[test]
 fn verify_checks_every_entry() {
     let home = Home::new();
     let (_, record) = world(&home);
@@ -378,39 +317,6 @@ fn verify_checks_every_entry() {
     assert!(
         path.ends_with(&format!("{S}/2026-11-24T100004.000Z-000001.json")),
         "{path}"
-    );
-}
-
-#[test]
-fn links_in_a_record_are_not_followed_and_said() {
-    let home = Home::new();
-    let (_, record) = world(&home);
-    write(
-        &home.path("outside/2026-11-24T100000.000Z-1.json"),
-        start().to_string(),
-    );
-    std::os::unix::fs::symlink(home.path("outside"), record.join("linked")).unwrap();
-    let target = home.path("outside/2026-11-24T100000.000Z-1.json");
-    std::os::unix::fs::symlink(
-        target,
-        record.join(ALONE).join("2026-11-24T110000.000Z-1.json"),
-    )
-    .unwrap();
-    let store = Store::new(vec![Source::record(&record).unwrap()]);
-    assert_eq!(store.index().ids().collect::<Vec<_>>(), [S, ALONE]);
-    assert!(
-        store
-            .problems()
-            .iter()
-            .any(|problem| problem.path.ends_with("linked"))
-    );
-    let files = store.files(ALONE).unwrap();
-    assert_eq!(files.record.len(), 2);
-    assert!(
-        files
-            .unused
-            .iter()
-            .any(|(name, why)| name.starts_with("2026-11-24T11") && why.contains("symbolic link"))
     );
 }
 
@@ -470,7 +376,7 @@ proptest! {
         record_of(&home.path("harmless"), "word");
         let hostile = opened(&store, &home.path("hostile"), S);
         let harmless = opened(&store, &home.path("harmless"), S);
-        let shown = |session: &Session| String::from_utf8(artefact::messages(session)).unwrap();
+        let shown = |session: &Session| String::from_utf8(artefact::messages(session).concat()).unwrap();
         let words = |document: &str| {
             let labels = ["Peer as the host gave it", "Reason"];
             let label = |part: &Part| matches!(part, Part::Paragraph(words) if labels.contains(&words.as_str()));
@@ -486,26 +392,9 @@ proptest! {
         prop_assert!(parsed.fences.iter().filter(|fence| **fence == displayed).count() >= 3);
         for style in [Style::Cut(Some(16)), Style::Full, Style::Spine] {
             let document = artefact::whole(&hostile, style);
-            let bytes: Vec<u8> = document.parts.iter().flat_map(|part| part.iter().copied()).collect();
+            let bytes = document.to_vec();
             // It fails on any structure that a document of ours never has.
             parse(&String::from_utf8(bytes).unwrap(), Options::ENABLE_TABLES);
         }
     }
-}
-
-#[test]
-fn the_same_entry_in_two_sources_is_one() {
-    let home = Home::new();
-    let (one, two) = (home.path("one"), home.path("two"));
-    for record in [&one, &two] {
-        entry(record, ALONE, "10:00:00.000", &start());
-        entry(record, ALONE, "10:00:01.000", &received("hello", "queued"));
-    }
-    let sources = [&one, &two].map(|path| Source::record(path).unwrap());
-    let store = Store::new(sources.to_vec());
-    let files = store.files(ALONE).unwrap();
-    assert_eq!(files.record.len(), 2);
-    let session = session::open(&files);
-    assert_eq!(session.entries.list.len(), 2);
-    assert_eq!(session.harness, "unknown");
 }

@@ -738,6 +738,58 @@ mod copies {
         );
     }
 
+    /// A line that says in which session this one goes on.
+    fn continued_in(id: &str) -> String {
+        format!(r#"{{"type":"continued-in","continuedInSessionId":"{id}"}}"#)
+    }
+
+    #[test]
+    fn a_session_in_which_another_goes_on_is_the_copy() {
+        // [T18]: the first lines differ, and only the older session says what became of it.
+        let s = beside(
+            &[said("z", 1, ""), said("a", 2, ""), continued_in("$S")],
+            &[said("a", 2, ""), said("c", 9, "")],
+        );
+        assert_eq!(s.totals.tokens.output, 20);
+        assert_eq!(copied(&s), Some((vec![OLD], 10)));
+        assert!(!s.completeness.has_gap());
+        // The line says so even where the older session went on later, and where nothing was taken along.
+        let s = beside(
+            &[said("a", 1, ""), continued_in("$S"), said("d", 20, "")],
+            &[said("a", 1, ""), said("c", 9, "")],
+        );
+        assert_eq!(copied(&s), Some((vec![OLD], 10)));
+        let s = beside(&[said("z", 1, ""), continued_in("$S")], &[said("a", 2, "")]);
+        assert_eq!(copied(&s), Some((vec![OLD], 0)));
+        // It says nothing to any other session.
+        let other = continued_in("99999999-0000-4000-8000-000000000009");
+        let s = beside(&[said("z", 1, ""), other], &[said("z2", 2, "")]);
+        assert_eq!(copied(&s), None);
+        assert!(!s.completeness.has_gap());
+    }
+
+    #[test]
+    fn sessions_that_go_on_in_each_other_leave_it_to_their_lines_which_is_the_copy() {
+        // [T18]
+        let s = beside(
+            &[said("a", 1, ""), said("d", 5, ""), continued_in("$S")],
+            &[said("a", 1, ""), said("c", 9, ""), continued_in(OLD)],
+        );
+        assert_eq!(copied(&s), Some((vec![OLD], 10)), "it went on later");
+        let s = beside(
+            &[said("a", 1, ""), said("d", 20, ""), continued_in("$S")],
+            &[said("a", 1, ""), said("c", 9, ""), continued_in(OLD)],
+        );
+        assert_eq!(copied(&s), None, "it went on earlier");
+        // One whose own lines call this one their origin is no older session, whatever its end says.
+        let forked = r#","forkedFrom":{"sessionId":"$S"}"#;
+        let s = beside(
+            &[said("a", 1, forked), said("d", 20, ""), continued_in("$S")],
+            &[said("a", 1, ""), said("c", 9, "")],
+        );
+        assert_eq!(copied(&s), None);
+    }
+
     #[test]
     fn an_origin_that_is_not_here_is_said_and_nothing_is_complete() {
         let forked = r#","forkedFrom":{"sessionId":"99999999-0000-4000-8000-000000000009"}"#;

@@ -1,9 +1,9 @@
 //! A turn's blocks: each a line of ours that says what it is, and fences with what was said.
 
-use super::contain::{Hex, Or, Page, SafeValue};
+use super::contain::{Hex, Or, Page, QUOTED, SafeValue};
 use super::input::{Readable, readable};
 use crate::session::objects::{Media, Stored};
-use crate::transcript::text::Raw;
+use crate::transcript::text::{Form, Raw};
 use crate::transcript::{Block, Buffers, MediaKind, Text};
 
 /// How blocks are shown.
@@ -28,9 +28,9 @@ impl<'a> Blocks<'a> {
                 continue;
             };
             match block {
-                Block::Text(text) => self.labelled("Text", self.raw(*text), page),
+                Block::Text(text) => self.kept("Text", *text, page),
                 Block::Thinking { text: Some(text) } => {
-                    self.labelled("Thinking", self.raw(*text), page);
+                    self.kept("Thinking", *text, page);
                 }
                 Block::Thinking { text: None } => {
                     page.paragraph("Thinking: the transcript does not hold its text.");
@@ -61,6 +61,10 @@ impl<'a> Blocks<'a> {
                         self.stored(stored, page);
                     }
                 }
+                Block::NotStored { name, why } => page.paragraph((
+                    ("Object ", SafeValue::of(name)),
+                    (", not shown: ", SafeValue::of(why)),
+                )),
                 Block::Other { kind, value } => {
                     page.paragraph(("Other block, type ", Or(self.value(*kind), "not recorded")));
                     page.fence(Raw::plain(&readable(self.raw(*value).bytes)), self.limit);
@@ -155,13 +159,18 @@ impl<'a> Blocks<'a> {
             (", objects/", SafeValue::of(&stored.object())),
         ));
         if stored.is_text {
-            page.fence(self.raw(stored.bytes), self.limit);
+            page.fence_kept(stored.bytes, self.buffers, self.limit);
         }
     }
 
     fn labelled(self, label: &'static str, text: Raw<'_>, page: &mut Page) {
         page.paragraph(label);
         page.fence(text, self.limit);
+    }
+
+    fn kept(self, label: &'static str, text: Text, page: &mut Page) {
+        page.paragraph(label);
+        page.fence_kept(text, self.buffers, self.limit);
     }
 
     fn raw(self, text: Text) -> Raw<'a> {
@@ -175,15 +184,19 @@ impl<'a> Blocks<'a> {
 
 /// About how many bytes blocks take when they are shown with this limit: room to make beforehand, no more.
 pub(super) fn estimate(blocks: &[Block], limit: Option<usize>) -> usize {
-    let fence = |text: &Text| (text.len as usize).min(limit.unwrap_or(usize::MAX)) + 96;
+    let written = |text: &Text| (text.len as usize).min(limit.unwrap_or(usize::MAX)) + 96;
+    let fence = |text: &Text| match text.form {
+        Form::Shown if text.len as usize >= QUOTED => 96,
+        _ => written(text),
+    };
     blocks
         .iter()
         .map(|block| match block {
             Block::Text(text) | Block::Thinking { text: Some(text) } => fence(text),
             Block::ToolCall {
                 input: Some(input), ..
-            } => fence(input) + fence(input) / 8,
-            Block::Other { value, .. } => fence(value) + fence(value) / 8,
+            } => written(input) + written(input) / 8,
+            Block::Other { value, .. } => written(value) + written(value) / 8,
             Block::ToolResult { content, .. } => content
                 .iter()
                 .map(|piece| {
@@ -197,6 +210,7 @@ pub(super) fn estimate(blocks: &[Block], limit: Option<usize>) -> usize {
             Block::Thinking { text: None }
             | Block::ToolCall { input: None, .. }
             | Block::Stored { .. }
+            | Block::NotStored { .. }
             | Block::Media { .. } => 256,
         })
         .sum()

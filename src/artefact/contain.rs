@@ -14,13 +14,14 @@
 //! let name: String = "## not a heading\n".into();
 //! let mut page = Page::default();
 //! page.paragraph(("Tool call ", SafeValue::of(&name)));
-//! assert_eq!(page.bytes(), b"Tool call `## not a heading\\u{A}`\n\n");
+//! assert_eq!(page.into_segments().concat(), b"Tool call `## not a heading\\u{A}`\n\n");
 //! ```
 //!
 //! `spec/artefact.md`, "Containment", is the source of the rules.
 
 use crate::transcript::display::{self, Shown};
-use crate::transcript::text::Raw;
+use crate::transcript::text::{Buffers, Form, Raw, Segment, Text};
+use std::sync::Arc;
 
 mod inline;
 mod value;
@@ -32,8 +33,14 @@ pub use value::SafeValue;
 #[derive(Debug, Default)]
 pub struct Page {
     bytes: Vec<u8>,
+    /// Long texts that are shown as they are kept: where in `bytes` each belongs. They are not copied.
+    quoted: Vec<(usize, Segment)>,
+    quoted_len: usize,
     shown: Shown,
 }
+
+/// Texts of at least this many bytes are not copied into a page but referred to.
+pub(super) const QUOTED: usize = 512;
 
 #[expect(
     clippy::needless_pass_by_value,
@@ -44,7 +51,7 @@ impl Page {
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes),
-            shown: Shown::default(),
+            ..Self::default()
         }
     }
 
@@ -122,7 +129,35 @@ impl Page {
         self.bytes.extend(std::iter::repeat_n(b'`', backticks));
         self.bytes.extend_from_slice(b"\n\n");
         if not_shown > 0 {
-            self.paragraph(("Cut here: ", not_shown, " bytes more are not shown."));
+            self.note_cut(not_shown);
+        }
+    }
+
+    /// A kept text inside a fence, as [`Page::fence`] writes it; a long one that is shown as it is kept is not copied.
+    pub fn fence_kept(&mut self, text: Text, buffers: &Buffers, limit: Option<usize>) {
+        let raw = buffers.raw(text);
+        let len = raw.bytes.len();
+        if raw.form != Form::Shown || len < QUOTED {
+            return self.fence(raw, limit);
+        }
+        let shown_len = limit.map_or(len, |limit| display::cut_at(limit, raw.bytes));
+        let shown = &raw.bytes[..shown_len];
+        let backticks = longest_run(shown).max(2) + 1;
+        self.bytes.extend(std::iter::repeat_n(b'`', backticks));
+        self.bytes.push(b'\n');
+        let text = Text {
+            len: shown_len as u32,
+            ..text
+        };
+        self.quoted.push((self.bytes.len(), buffers.segment(text)));
+        self.quoted_len += shown_len;
+        self.bytes.push(b'\n');
+        self.bytes.extend(std::iter::repeat_n(b'`', backticks));
+        self.bytes.extend_from_slice(b"\n\n");
+        if shown_len < len {
+            let not_shown = (len - shown_len) as u64;
+            self.leave_out(1, not_shown);
+            self.note_cut(not_shown);
         }
     }
 
@@ -132,14 +167,9 @@ impl Page {
         self.shown.bytes_cut += bytes;
     }
 
-    /// What has been written.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// How many bytes have been written.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.quoted_len
     }
 
     /// Whether nothing has been written.
@@ -152,9 +182,23 @@ impl Page {
         self.shown
     }
 
-    /// The bytes and the counts.
-    pub fn into_parts(self) -> (Vec<u8>, Shown) {
-        (self.bytes, self.shown)
+    /// What has been written, in order.
+    pub fn into_segments(self) -> Vec<Segment> {
+        let own = Arc::new(self.bytes);
+        let mut segments = Vec::with_capacity(2 * self.quoted.len() + 1);
+        let mut from = 0;
+        for (at, quoted) in self.quoted {
+            segments.push(Segment::new(own.clone(), from..at));
+            segments.push(quoted);
+            from = at;
+        }
+        let end = own.len();
+        segments.push(Segment::new(own, from..end));
+        segments
+    }
+
+    fn note_cut(&mut self, not_shown: u64) {
+        self.paragraph(("Cut here: ", not_shown, " bytes more are not shown."));
     }
 
     fn cell(&mut self, cell: &dyn Inline) {
@@ -201,7 +245,7 @@ mod tests {
             page.fence(Raw::plain(text.as_bytes()), None);
             let fence = "`".repeat(backticks);
             assert_eq!(
-                page.bytes(),
+                page.into_segments().concat(),
                 format!("{fence}\n{text}\n{fence}\n\n").as_bytes()
             );
         }
@@ -211,10 +255,31 @@ mod tests {
     fn the_run_counts_that_is_shown() {
         let mut page = Page::default();
         page.fence(Raw::plain(b"ab\n`````"), Some(3));
+        assert_eq!((page.shown().blocks_cut, page.shown().bytes_cut), (1, 5));
         assert_eq!(
-            page.bytes(),
+            page.into_segments().concat(),
             b"```\nab\n\n```\n\nCut here: 5 bytes more are not shown.\n\n"
         );
-        assert_eq!((page.shown().blocks_cut, page.shown().bytes_cut), (1, 5));
+    }
+
+    #[test]
+    fn a_long_kept_text_is_written_as_a_copied_one_is() {
+        let text = format!("{}\n```` {}\nend", "a line\n".repeat(100), "x".repeat(900));
+        let text = text.into_bytes();
+        let buffers = Buffers::new(vec![Arc::new(text.clone())]);
+        let at = Text {
+            start: 0,
+            len: text.len() as u32,
+            buffer: 0,
+            form: Form::Shown,
+        };
+        for limit in (0..text.len() + 2).map(Some).chain([None]) {
+            let (mut copied, mut kept) = (Page::default(), Page::default());
+            copied.fence(Raw::plain(&text), limit);
+            kept.fence_kept(at, &buffers, limit);
+            assert_eq!(copied.len(), kept.len());
+            assert_eq!(copied.shown(), kept.shown());
+            assert!(copied.into_segments().concat() == kept.into_segments().concat());
+        }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn of_session(session: &Session, style: Style, shown: &Shown, page: &
     ));
     if let Some(copied) = &session.copied {
         page.item((
-            "of them also in older sessions, which this one began as a copy of: ",
+            "of them also in older sessions, of which this one is a copy or a continuation: ",
             copied.tokens.total(),
             " in ",
             List(copied.sessions.iter().map(|id| SafeValue::of(id))),

@@ -9,6 +9,7 @@ use super::input::readable;
 use super::names::number;
 use crate::record::{Entries, Entry, FIELDS, Json, Kind, Message, Outcome, Peer, Said, Side};
 use crate::session::{Attribution, EntryIndex, Role, Session, ThreadIndex, TurnIndex};
+use crate::transcript::Segment;
 use crate::transcript::display;
 use crate::transcript::text::Raw;
 
@@ -23,7 +24,7 @@ const LIMITS: [&str; 6] = [
 ];
 
 /// `messages.md`: everything that the record of a session says, nothing cut. Empty where there is no record.
-pub fn messages(session: &Session) -> Vec<u8> {
+pub fn messages(session: &Session) -> Vec<Segment> {
     let mut page = Page::default();
     if !session.entries.is_empty() {
         page.heading(1, ("Messages of session ", SafeValue::of(&session.id)));
@@ -33,7 +34,7 @@ pub fn messages(session: &Session) -> Vec<u8> {
         );
         body(session, 2, Style::Full, &mut page);
     }
-    page.into_parts().0
+    page.into_segments()
 }
 
 /// The section of a session's artefact.
@@ -89,7 +90,10 @@ pub(super) fn attribution(
         Attribution::NothingRecorded => {
             page.paragraph((head, "; this is no evidence that the person wrote it"));
         }
-        Attribution::Unknown(why) => page.paragraph((head, "; ", why.words())),
+        Attribution::Unknown(why, candidate) => page.paragraph((
+            (head, "; ", why.words()),
+            candidate.map(|index| ("; candidate: ", entry(index))),
+        )),
     }
 }
 
@@ -195,7 +199,7 @@ fn refusals(entries: &Entries, level: usize, page: &mut Page) {
                     ": not queued, to ",
                     peer,
                 ),
-                ("; reason: ", Value::of(entry, "reason")),
+                ("; reason: ", reason(entry)),
             )),
             Side::Received {
                 outcome: Outcome::Rejected,
@@ -317,13 +321,17 @@ fn this_message(entry: &Entry, message: &Message, limit: Option<usize>, page: &m
                 },
             ));
             if is_queued == Some(false) {
-                page.item(("reason: ", Value::of(entry, "reason")));
+                page.item(("reason: ", reason(entry)));
             }
         }
         Side::Received { outcome } => {
             page.item(("from: ", name(Some(peer)), "; session ID: ", session));
             page.item(("outcome: ", outcome.name()));
         }
+    }
+    if let Some(withheld) = withheld(entry) {
+        let names = List(withheld.iter().map(|name| Some(SafeValue::of(name))));
+        page.item(("withheld, since the text might stand in it: ", names));
     }
     page.end_list();
     if let Some(named) = peer.named.as_deref().filter(|named| is_changed(named)) {
@@ -356,6 +364,7 @@ fn further(entry: &Entry, limit: Option<usize>, page: &mut Page) {
     for (key, raw_key, value) in entry.object.iter() {
         let is_shown = match key {
             "kind" | "sessionId" | "at" | "cwd" => true,
+            "withheld" => withheld(entry).is_some(),
             key => !is_other && FIELDS.contains(&key),
         };
         if !is_shown {
@@ -391,6 +400,21 @@ fn is_changed(text: &str) -> bool {
 fn name(peer: Option<&Peer>) -> Or<SafeValue<'_>> {
     let named = peer.and_then(|peer| peer.named.as_deref());
     Or(named.map(SafeValue::of), "unknown")
+}
+
+/// Why a message was not queued, as far as the entry says it.
+fn reason(entry: &Entry) -> Or<Value> {
+    let is_withheld = withheld(entry).is_some_and(|list| list.iter().any(|name| name == "reason"));
+    Or(
+        (!is_withheld).then(|| Value::of(entry, "reason")),
+        "withheld, since the text might stand in it",
+    )
+}
+
+/// The members that were not kept with a message of which only length and hash are kept.
+fn withheld(entry: &Entry) -> Option<Vec<String>> {
+    entry.message()?;
+    entry.value("withheld")?.as_strings()
 }
 
 /// A value of an entry in a line: a string as its text, anything else as JSON.

@@ -65,7 +65,7 @@ fn show(session: &Session, turn: &Turn, page: &mut Page, gap: &mut Gap) {
         match (Kept::of(turn.kind, block), block) {
             (Kept::All, Block::Text(text)) => {
                 page.paragraph("Text");
-                page.fence(session.buffers.raw(*text), None);
+                page.fence_kept(*text, &session.buffers, None);
             }
             (Kept::ToolName, Block::ToolCall { name, .. }) => {
                 let name = name.map(|name| SafeValue::raw(session.buffers.raw(name)));
@@ -109,6 +109,7 @@ impl Gap {
                     None
                 }
                 Block::Media { data, base64, .. } => data.as_ref().filter(|_| !base64),
+                Block::NotStored { .. } => None,
                 Block::Stored { result } => {
                     let stored = session.stored.get(*result as usize);
                     stored

@@ -98,16 +98,21 @@ impl Failure {
             End::Told(code) => return ExitCode::from(code),
             End::Degraded => {
                 eprintln!("recording degraded: {}", display::line(&self.line()));
+                self.report_hint(paint);
                 return ExitCode::FAILURE;
             }
             End::Failed | End::WrongUse => {}
         }
         // A path can hold anything, and a terminal obeys some of it.
         eprintln!("{} {}", paint.red("error:"), display::line(&self.line()));
+        self.report_hint(paint);
+        ExitCode::from(if self.end == End::WrongUse { 2 } else { 1 })
+    }
+
+    fn report_hint(&self, paint: Paint) {
         if let Some(hint) = &self.hint {
             eprintln!("{} {}", paint.bold("hint:"), display::line(hint));
         }
-        ExitCode::from(if self.end == End::WrongUse { 2 } else { 1 })
     }
 
     /// What failed and the chain of causes, in one line.

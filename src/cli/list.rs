@@ -167,6 +167,7 @@ fn since_at(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 }
 
 /// The rows as aligned columns. The title comes last and is cut where the terminal ends; without a terminal nothing is cut.
+/// Where that would leave less of it than tells sessions apart, the columns that tell least are left out.
 fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
     let mut cells: Vec<[String; 6]> =
         vec![["ID", "STARTED (UTC)", "PROJECT", "AGENTS", "SIZE", "TITLE"].map(str::to_owned)];
@@ -184,32 +185,36 @@ fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
             title(row),
         ]);
     }
-    let widths: Vec<usize> = (0..5)
-        .map(|column| {
-            cells
-                .iter()
-                .map(|row| row[column].width())
-                .max()
-                .unwrap_or_default()
-        })
-        .collect();
-    let before: usize = widths.iter().map(|width| width + 2).sum();
+    let widest = |column: usize| {
+        let widths = cells.iter().map(|row| row[column].width());
+        widths.max().unwrap_or_default()
+    };
+    let widths = [0, 1, 2, 3, 4].map(widest);
+    let mut columns = vec![0, 1, 2, 3, 4];
+    let before = |columns: &[usize]| columns.iter().map(|&c| widths[c] + 2).sum::<usize>();
+    let useful = widest(TITLE).min(USEFUL_TITLE);
+    for least in LEAST_TELLING {
+        if width.is_some_and(|width| before(&columns) + useful > width) {
+            columns.retain(|&column| column != least);
+        }
+    }
     let rest = width.map_or(usize::MAX, |width| {
-        width.saturating_sub(before).max(LEAST_TITLE)
+        width.saturating_sub(before(&columns)).max(LEAST_TITLE)
     });
     let mut text = String::new();
     for (number, row) in cells.iter().enumerate() {
         let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let space = " ".repeat(width - cell.width());
-            let right = column == 3 || column == 4;
+        for &column in &columns {
+            let cell = &row[column];
+            let space = " ".repeat(widths[column] - cell.width());
+            let right = column == AGENTS || column == SIZE;
             let _ = if right {
                 write!(line, "{space}{cell}  ")
             } else {
                 write!(line, "{cell}{space}  ")
             };
         }
-        line += &clip(&row[5], rest);
+        line += &clip(&row[TITLE], rest);
         let line = clip(line.trim_end(), width.unwrap_or(usize::MAX));
         let line = line.as_str();
         text += &if number == 0 {
@@ -221,6 +226,17 @@ fn table(rows: &[(Row, String)], width: Option<usize>, paint: Paint) -> String {
     }
     text
 }
+
+const PROJECT: usize = 2;
+const AGENTS: usize = 3;
+const SIZE: usize = 4;
+const TITLE: usize = 5;
+
+/// The columns that a narrow terminal goes without, the first one first.
+const LEAST_TELLING: [usize; 3] = [SIZE, AGENTS, PROJECT];
+
+/// Columns that a title has before other cells have theirs.
+const USEFUL_TITLE: usize = 24;
 
 const MOST_PROJECT: usize = 24;
 const LEAST_TITLE: usize = 12;
@@ -359,6 +375,38 @@ mod tests {
         }
         let all = table(&rows, None, Paint::new(clap::ColorChoice::Never, false));
         assert!(all.contains(&"x".repeat(200)));
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_the_title_before_what_tells_less() {
+        let head = |title: &str, width: usize| {
+            let row = Row {
+                started: Some("2026-11-24T09:15:00Z".parse().unwrap()),
+                project: Some("parser".to_owned()),
+                ..some("aaaaaaaa-1", title)
+            };
+            let rows = [(row, "aaaaaaaa".to_owned())];
+            let paint = Paint::new(clap::ColorChoice::Never, true);
+            let text = table(&rows, Some(width), paint);
+            let head = text.lines().next().unwrap();
+            let row = text.lines().nth(1).unwrap();
+            assert!(row.width() <= width, "{row}");
+            let shown = row.matches('x').count();
+            (
+                head.split_whitespace()
+                    .skip(3)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                shown,
+            )
+        };
+        let long = "x".repeat(99);
+        let all = "PROJECT AGENTS SIZE TITLE".to_owned();
+        // PROJECT takes 9 columns, AGENTS 8, SIZE 9, and the ellipsis one of the title's.
+        assert_eq!(head(&long, 80), (all.clone(), 25));
+        assert_eq!(head(&long, 77), ("PROJECT AGENTS TITLE".to_owned(), 31));
+        assert_eq!(head(&long, 60), ("TITLE".to_owned(), 31));
+        assert_eq!(head("xxx", 60), (all, 3));
     }
 
     #[test]

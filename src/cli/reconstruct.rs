@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let document = artefact::whole(&session, args.style());
     let telemetry = telemetry::whole(&session, &document.shown);
 
-    let artefact: Vec<&[u8]> = document.parts.iter().map(|part| part.as_slice()).collect();
+    let artefact: Vec<&[u8]> = document.segments.iter().map(|segment| &**segment).collect();
     for (kind, parts) in [
         ("artefact.md", artefact.as_slice()),
         ("telemetry.json", &[&telemetry]),

@@ -8,6 +8,7 @@ use crate::record::{Json, RecordError, Recorder, TextMode};
 use clap::{Subcommand, ValueEnum};
 use input::Input;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -17,8 +18,12 @@ Examples:
     sessionfs record sent --record-dir DIR
   sessionfs record hook        what Claude Code runs when a session starts; the README has the settings
 
-One JSON object on standard input; the entry's path on standard output. What fails says \"recording degraded: <why>\" on
-standard error, and the exit code is 1, never 2: a host takes 2 as a block.";
+Each reads one JSON object of at most 64 MiB from standard input, for half a minute at most, `hook` for five seconds with all that it
+does. The entry's path goes to standard output. What fails says \"recording degraded: <why>\" on standard error, and the exit code
+is 1, never 2: a host takes 2 as a block. The message itself is never stopped; it is unknown to the record.
+
+With --text metadata an entry holds the length and SHA-256 of the text and nothing that the text might stand in: a reason,
+envelope or unknown member that might is left out and named in `withheld`.";
 
 /// The command's arguments.
 #[derive(Debug, clap::Args)]
@@ -31,15 +36,15 @@ pub struct Args {
 /// What is recorded.
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// A session begins to record: sessionId, cwd, host, version, inbound
+    /// A session begins to record; on standard input sessionId, cwd, host, version, inbound
     Start(Options),
-    /// A message that a session sent: sessionId, peer, text, isQueued, reason, cwd
+    /// A message that a session sent; on standard input sessionId, peer, text, isQueued, reason, cwd
     Sent(Options),
-    /// A message that a session received: sessionId, peer, text, envelope, outcome, cwd
+    /// A message that a session received; on standard input sessionId, peer, text, envelope, outcome, cwd
     Received(Options),
-    /// How a session belongs to a larger piece of work: sessionId, parent, part, brief, cwd
+    /// How a session belongs to a larger piece of work; on standard input sessionId, parent, part, brief, cwd
     Chain(Options),
-    /// The start of a session, out of what Claude Code hands its `SessionStart` hook
+    /// The start of a session, out of what Claude Code hands its `SessionStart` hook on standard input
     Hook(Options),
 }
 
@@ -134,13 +139,34 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             input.recorder(options)?.chain(&input.chain()?)?
         }
     };
-    let mut line = path.into_os_string().into_encoded_bytes();
+    let mut line = path.as_os_str().as_encoded_bytes().to_vec();
     line.push(b'\n');
-    output::print(&line)
+    output::print(&line).map_err(|failure| {
+        // The entry is whole where it is; only who asked does not know where.
+        failure.hint(format!("the entry is recorded: {}", path.display()))
+    })
 }
 
 impl From<RecordError> for Failure {
     fn from(error: RecordError) -> Self {
-        Self::degraded(error.to_string())
+        let hint = match &error {
+            RecordError::Io { source, .. } => Some(match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space on that disk",
+                ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                    "make it writable, or name another folder with --record-dir"
+                }
+                _ => "look at that place, or name another folder with --record-dir",
+            }),
+            RecordError::NotFolder { .. } => {
+                Some("move it away, or name another folder with --record-dir")
+            }
+            RecordError::NamesTaken { .. } => Some("record it again"),
+            _ => None,
+        };
+        let failure = Self::degraded(error.to_string());
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One entry as it was read: what it says, with everything that it says beside.
 
 use super::json::{Json, NotJson, Object};
-use super::name::EntryName;
+use super::name::{EntryName, stamp};
 use crate::transcript::text::Raw;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 /// The members that entries have by `spec/record.md`. Whatever else one says is kept as it stands.
-pub const FIELDS: [&str; 19] = [
+pub const FIELDS: [&str; 20] = [
     "kind",
     "sessionId",
     "at",
@@ -29,6 +29,7 @@ pub const FIELDS: [&str; 19] = [
     "parent",
     "part",
     "brief",
+    "withheld",
 ];
 
 /// One entry of a session's record. Fields and kinds that this program does not know stay in [`Entry::object`].
@@ -36,9 +37,9 @@ pub const FIELDS: [&str; 19] = [
 pub struct Entry {
     /// The file's name.
     pub file: String,
-    /// What the file's name says; none where it is not an entry's name.
-    pub name: Option<EntryName>,
-    /// When, by its own word, else by its name.
+    /// What the file's name says.
+    pub name: EntryName,
+    /// When, by its own word; by its name where a kind that this program does not know says no time.
     pub at: Timestamp,
     /// What it is.
     pub kind: Kind,
@@ -141,23 +142,40 @@ pub enum Said {
 }
 
 impl Entry {
-    /// Reads the bytes of a file of this name. The error says why it is no entry.
-    pub fn read(file: &str, bytes: Vec<u8>) -> Result<Self, String> {
-        let object = Object::read(bytes).map_err(|error: NotJson| error.to_string())?;
-        let name = EntryName::parse(file);
+    /// Reads the bytes of a file of this name in this session's folder. The error says why it is no entry: what `verify` calls a
+    /// fault is what a reader takes as damaged, since both ask here.
+    ///
+    /// An entry says what it is, whose, and when, as its place and its name do, each key once; a message also what
+    /// [`Message`] needs. Fields and kinds that this program does not know are taken as they are.
+    pub fn read(session: &str, file: &str, bytes: Vec<u8>) -> Result<Self, String> {
+        let Some(name) = EntryName::parse(file) else {
+            return Err("its name is no entry's".into());
+        };
+        let object = Object::read(bytes).map_err(|error: NotJson| format!("it is {error}"))?;
         let word = |key: &str| Some(object.get(key)?.as_string()?.to_text());
         let Some(kind) = word("kind") else {
             return Err("it says no kind".into());
-        };
-        let at = word("at").and_then(|at| at.parse().ok());
-        let Some(at) = at.or(name.as_ref().map(EntryName::at)) else {
-            return Err("neither it nor its name says a time".into());
         };
         let kind = match kind.as_str() {
             "start" => Kind::Start,
             "chain" => Kind::Chain,
             "message" => Kind::Message(Message::read(&object)?),
             _ => Kind::Other(kind),
+        };
+        let is_known = !matches!(kind, Kind::Other(_));
+        match word("sessionId") {
+            Some(id) if id != session => return Err("its sessionId is not its folder's".into()),
+            None if is_known => return Err("it says no sessionId".into()),
+            _ => {}
+        }
+        let at = match word("at").map(|at| at.parse::<Timestamp>()) {
+            Some(Ok(at)) if stamp(at) != stamp(name.at()) => {
+                return Err(format!("its time, {}, is not its name's", stamp(at)));
+            }
+            Some(Ok(at)) => at,
+            Some(Err(_)) if is_known => return Err("its time is none".into()),
+            None if is_known => return Err("it says no time".into()),
+            _ => name.at(),
         };
         Ok(Self {
             file: file.to_owned(),
@@ -234,28 +252,58 @@ impl Digested {
 
 impl Message {
     fn read(object: &Object) -> Result<Self, String> {
-        let word = |key: &str| Some(object.get(key)?.as_string()?.to_text());
-        let side = match word("side").as_deref() {
+        let value = |key: &str| object.get(key).filter(|value| !value.is_null());
+        let side = object
+            .get("side")
+            .and_then(|side| Some(side.as_string()?.to_text()));
+        let side = match side.as_deref() {
             Some("sent") => Side::Sent {
-                is_queued: object.get("isQueued").and_then(|value| value.as_boolean()),
+                is_queued: match value("isQueued") {
+                    None => None,
+                    Some(said) => Some(
+                        said.as_boolean()
+                            .ok_or("its isQueued is neither true nor false")?,
+                    ),
+                },
             },
-            Some("received") => {
-                let outcome = word("outcome").and_then(|name| Outcome::parse(&name));
-                Side::Received {
-                    outcome: outcome.unwrap_or_default(),
-                }
-            }
+            Some("received") => Side::Received {
+                outcome: match value("outcome") {
+                    None => Outcome::Unknown,
+                    Some(said) => {
+                        let name = said.as_string().ok_or("its outcome is no string")?;
+                        Outcome::parse(&name.to_text()).unwrap_or_default()
+                    }
+                },
+            },
             _ => return Err("it is a message neither sent nor received".into()),
         };
-        let peer = object.get("peer");
-        let word = |key: &str| Some(peer.as_ref()?.member(key)?.as_string()?.to_text());
-        let peer = Peer {
-            named: word("as"),
-            session_id: word("sessionId"),
+        let peer = match value("peer") {
+            None => Peer::default(),
+            Some(peer) => Peer::read(&peer)
+                .ok_or("its peer is no object with as and sessionId, each a string or null")?,
         };
+        if value("text").is_some()
+            && (value("textLength").is_some() || value("textSha256").is_some())
+        {
+            return Err("it is a message with its text and a length or hash beside it".into());
+        }
         let said =
             said(object).ok_or("it is a message without its text, or its length and hash")?;
         Ok(Self { side, peer, said })
+    }
+}
+
+impl Peer {
+    fn read(value: &Json<'_>) -> Option<Self> {
+        let object = Object::read(value.bytes().to_vec()).ok()?;
+        let word = |key: &str| match object.get(key).filter(|value| !value.is_null()) {
+            None => Some(None),
+            Some(word) => Some(Some(word.as_string()?.to_text())),
+        };
+        Some(Self {
+            named: word("as")?,
+            session_id: word("sessionId")?,
+        })
     }
 }
 
@@ -283,13 +331,23 @@ mod tests {
 
     const NAME: &str = "2026-11-30T204029.123Z-000001.json";
 
+    /// Reads an entry of session `s` that says whose it is and when, and this.
     fn read(text: &str) -> Result<Entry, String> {
-        Entry::read(NAME, text.as_bytes().to_vec())
+        let text = text.replacen(
+            '{',
+            r#"{"sessionId":"s","at":"2026-11-30T20:40:29.123Z","#,
+            1,
+        );
+        exactly(&text)
+    }
+
+    fn exactly(text: &str) -> Result<Entry, String> {
+        Entry::read("s", NAME, text.as_bytes().to_vec())
     }
 
     #[test]
     fn unknown_fields_and_kinds_are_kept() {
-        let entry = read(r#"{"kind":"later","new":{"a":[1]},"at":"soon"}"#).unwrap();
+        let entry = exactly(r#"{"kind":"later","new":{"a":[1]},"at":"soon"}"#).unwrap();
         assert!(matches!(&entry.kind, Kind::Other(kind) if kind == "later"));
         assert_eq!(entry.value("new").unwrap().bytes(), br#"{"a":[1]}"#);
         let at: Timestamp = "2026-11-30T20:40:29.123Z".parse().unwrap();
@@ -334,7 +392,55 @@ mod tests {
             r#"{"kind":"message","side":"sent","textLength":4,"textSha256":"aa"}"#,
             r#"{"kind":"start"} {"#,
         ] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(exactly(text).is_err() && read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_or_its_place_is_damaged() {
+        let start = r#"{"kind":"start","sessionId":"s","at":"2026-11-30T20:40:29.123456Z"}"#;
+        assert!(exactly(start).is_ok(), "names say milliseconds");
+        let message = r#"{"kind":"message","side":"sent","text":"t"}"#;
+        assert!(read(message).is_ok());
+        let with = |more: &str| read(&message.replacen('}', &format!(",{more}}}"), 1));
+        assert!(with(r#""isQueued":null,"peer":{"as":null},"textLength":null"#).is_ok());
+        for (error, why) in [
+            (
+                exactly(&start.replace("\"s\"", "\"t\"")),
+                "not its folder's",
+            ),
+            (
+                exactly(r#"{"kind":"later","sessionId":"t"}"#),
+                "not its folder's",
+            ),
+            (exactly(&start.replace("\"s\"", "7")), "no sessionId"),
+            (
+                exactly(&start.replace("29.123456", "29.124")),
+                "not its name's",
+            ),
+            (
+                exactly(&start.replace("2026-11-30T", "on ")),
+                "its time is none",
+            ),
+            (
+                exactly(r#"{"kind":"start","sessionId":"s"}"#),
+                "says no time",
+            ),
+            (Entry::read("s", "a copy.json", start.into()), "no entry's"),
+            (with(r#""text":"u""#), "each key once"),
+            (with(r#""peer":{"as":"a","as":"b"}"#), "its peer"),
+            (with(r#""peer":"a""#), "its peer"),
+            (with(r#""peer":{"as":7}"#), "its peer"),
+            (with(r#""isQueued":"true""#), "isQueued"),
+            (with(r#""textLength":1"#), "beside"),
+            (with(r#""textSha256":"aa""#), "beside"),
+            (
+                read(r#"{"kind":"message","side":"received","text":"t","outcome":7}"#),
+                "outcome",
+            ),
+        ] {
+            let error = error.unwrap_err();
+            assert!(error.contains(why), "{why}: {error}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::transcript::json::{Kind, Malformed, Scanner};
 use crate::transcript::text::{Form, Raw};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// A JSON value as it stands.
@@ -76,47 +77,23 @@ impl<'a> Json<'a> {
         inside(self.bytes())
     }
 
-    /// The value with `null` for each string in it that is this text, or holds it where it is long enough to be told from other
-    /// words; a key of that kind is empty.
-    pub(super) fn without(&self, text: &[u8]) -> Json<'static> {
-        const TELLING: usize = 8;
-        let bytes = self.bytes();
-        let mut scanner = Scanner::new(bytes, 0..bytes.len());
-        let mut out = Vec::with_capacity(bytes.len());
-        let mut done = 0;
-        // Outside of strings a quote only begins one.
-        while let Some(quote) = memchr::memchr(b'"', &bytes[done..]) {
-            out.extend_from_slice(&bytes[done..done + quote]);
-            scanner.reset(done + quote..bytes.len());
-            let Ok(range) = scanner.string() else { break };
-            done = range.end + 1;
-            let raw = Raw {
-                bytes: &bytes[range.clone()],
-                form: Form::JsonString,
-            };
-            let word = raw.decode();
-            let telling = text.len() >= TELLING && memchr::memmem::find(&word, text).is_some();
-            if *word != *text && !telling {
-                out.extend_from_slice(&bytes[range.start - 1..done]);
-                continue;
-            }
-            let next = bytes[done..]
-                .iter()
-                .find(|byte| !byte.is_ascii_whitespace());
-            out.extend_from_slice(if next == Some(&b':') {
-                b"\"\""
-            } else {
-                b"null"
-            });
-        }
-        out.extend_from_slice(&bytes[done..]);
-        Json(Cow::Owned(out))
-    }
-
     /// A string's text, anything else as it stands; what is no UTF-8 replaced.
     pub fn to_text(&self) -> String {
         let plain = Raw::plain(self.bytes());
         self.as_string().unwrap_or(plain).to_text()
+    }
+
+    /// The strings of a list of strings.
+    pub fn as_strings(&self) -> Option<Vec<String>> {
+        let bytes = self.bytes();
+        let mut scanner = Scanner::new(bytes, 0..bytes.len());
+        let mut list = Vec::new();
+        let mut items = scanner.array().ok()?;
+        while scanner.item(&mut items).ok()? {
+            let value = scanner.skip().ok()?;
+            list.push(inside(&bytes[value])?.to_text());
+        }
+        Some(list)
     }
 
     /// The value of this key, if this is an object that has it.
@@ -152,7 +129,7 @@ pub(super) fn inside(bytes: &[u8]) -> Option<Raw<'_>> {
     })
 }
 
-/// The members of one JSON object, in order. Of two equal keys the first counts.
+/// The members of one JSON object, in order, each key once: of two equal ones nobody knows which holds.
 #[derive(Clone, Debug)]
 pub struct Object {
     bytes: Vec<u8>,
@@ -171,10 +148,7 @@ struct Member {
 impl Object {
     /// Reads bytes that hold one JSON object and nothing else.
     pub fn read(bytes: Vec<u8>) -> Result<Self, NotJson> {
-        let members = members(&bytes).map_err(|Malformed { at }| NotJson {
-            what: "JSON object",
-            at,
-        })?;
+        let members = members(&bytes)?;
         Ok(Self { bytes, members })
     }
 
@@ -208,7 +182,23 @@ impl Object {
     }
 }
 
-fn members(bytes: &[u8]) -> Result<Vec<Member>, Malformed> {
+fn members(bytes: &[u8]) -> Result<Vec<Member>, NotJson> {
+    let not = |Malformed { at }| NotJson {
+        what: "JSON object",
+        at,
+    };
+    let list = scan(bytes).map_err(not)?;
+    let mut keys = HashSet::new();
+    match list.iter().find(|member| !keys.insert(&member.key)) {
+        None => Ok(list),
+        Some(again) => Err(NotJson {
+            what: "JSON object with each key once",
+            at: again.raw_key.start,
+        }),
+    }
+}
+
+fn scan(bytes: &[u8]) -> Result<Vec<Member>, Malformed> {
     let mut scanner = Scanner::new(bytes, 0..bytes.len());
     let mut list = Vec::new();
     if scanner.kind()? != Kind::Object {
@@ -249,7 +239,7 @@ mod tests {
 
     #[test]
     fn values_stay_as_they_stand() {
-        let text = br#" { "a" : "\ud83d\u0041" ,"\u0062":[1, 2 ], "a":2,"c\"":null}"#;
+        let text = br#" { "a" : "\ud83d\u0041" ,"\u0062":[1, 2 ],"c\"":null}"#;
         let object = Object::read(text.to_vec()).unwrap();
         assert_eq!(object.get("a").unwrap().bytes(), br#""\ud83d\u0041""#);
         assert_eq!(object.get("b").unwrap().bytes(), b"[1, 2 ]");
@@ -258,25 +248,20 @@ mod tests {
             .iter()
             .map(|(_, raw, _)| raw.bytes().to_vec())
             .collect();
-        let expected: [&[u8]; 4] = [br#""a""#, br#""\u0062""#, br#""a""#, br#""c\"""#];
+        let expected: [&[u8]; 3] = [br#""a""#, br#""\u0062""#, br#""c\"""#];
         assert_eq!(keys, expected);
         assert!(object.get("c\"").unwrap().is_null());
     }
 
     #[test]
-    fn a_text_is_taken_out_wherever_it_stands() {
-        let value = br#"{"a": "no\u0074es", "b":["notes", "my notes", "n"], "notes":{"c":1}, "d":"notes taken"}"#;
-        let out = |text: &str| {
-            let value = Json::read(value).unwrap().without(text.as_bytes());
-            String::from_utf8(value.bytes().to_vec()).unwrap()
-        };
+    fn an_object_that_says_a_key_twice_is_none() {
+        let text = br#"{"a":1,"b":{"c":1,"c":2},"\u0061":2}"#;
+        let error = Object::read(text.to_vec()).unwrap_err();
         assert_eq!(
-            out("notes"),
-            r#"{"a": null, "b":[null, "my notes", "n"], "":{"c":1}, "d":"notes taken"}"#
+            error.to_string(),
+            "no JSON object with each key once (byte 25)"
         );
-        let expected =
-            r#"{"a": "no\u0074es", "b":["notes", "my notes", "n"], "notes":{"c":1}, "d":null}"#;
-        assert_eq!(out("otes taken"), expected);
+        assert!(Object::read(text[..24].iter().chain(b"}").copied().collect()).is_ok());
     }
 
     #[test]

@@ -36,21 +36,25 @@ impl Entries {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(io)? {
             let name = entry.map_err(io)?.file_name();
-            let Some(name) = name.to_str().filter(|name| is_entry_file(name)) else {
-                continue;
-            };
-            let path = folder.join(name);
-            let bytes = store::status(&path).and_then(|state| store::read(&path, state.size));
-            files.push((name.to_owned(), bytes.map_err(|error| error.reason())));
+            let path = folder.join(&name);
+            let name = name.to_string_lossy();
+            if is_entry_file(&name) {
+                let bytes = store::status(&path).and_then(|state| store::read(&path, state.size));
+                files.push((name.into_owned(), bytes.map_err(|error| error.reason())));
+            }
         }
-        Ok(Self::of(files))
+        let session = folder.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Self::of(&session, files))
     }
 
-    /// Puts together what these files hold: names, and bytes or why there are none.
-    pub fn of(files: impl IntoIterator<Item = (String, Result<Vec<u8>, String>)>) -> Self {
+    /// Puts together what these files in this session's folder hold: names, and bytes or why there are none.
+    pub fn of(
+        session: &str,
+        files: impl IntoIterator<Item = (String, Result<Vec<u8>, String>)>,
+    ) -> Self {
         let mut entries = Self::default();
         for (file, bytes) in files {
-            match bytes.and_then(|bytes| Entry::read(&file, bytes)) {
+            match bytes.and_then(|bytes| Entry::read(session, &file, bytes)) {
                 Ok(entry) => entries.list.push(entry),
                 Err(why) => entries.damaged.push(DamagedEntry {
                     at: EntryName::parse(&file).map(|name| name.at()),
@@ -59,7 +63,9 @@ impl Entries {
                 }),
             }
         }
-        entries.list.sort_by(|a, b| key(a).cmp(&key(b)));
+        entries
+            .list
+            .sort_by(|a, b| (&a.name, &a.file).cmp(&(&b.name, &b.file)));
         entries
             .damaged
             .sort_by(|a, b| (a.at.is_none(), a.at, &a.file).cmp(&(b.at.is_none(), b.at, &b.file)));
@@ -108,12 +114,6 @@ pub fn is_entry_file(name: &str) -> bool {
     Path::new(name).extension() == Some(OsStr::new("json"))
 }
 
-/// What entries are ordered by. A file whose name says no time stands where its own word puts it.
-fn key(entry: &Entry) -> (Timestamp, Option<&EntryName>, &str) {
-    let name = entry.name.as_ref();
-    (name.map_or(entry.at, EntryName::at), name, &entry.file)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,27 +124,27 @@ mod tests {
 
     #[test]
     fn entries_stand_in_order_and_damaged_ones_apart() {
-        let start = r#"{"kind":"start","at":"2026-11-30T20:40:30Z","cwd":"/home/user/parser"}"#;
-        let entries = Entries::of([
+        let start = r#"{"kind":"start","sessionId":"s","at":"2026-11-30T20:40:29.123Z","cwd":"/home/user/parser"}"#;
+        let chain = start.replace("start", "chain").replace(".123Z", ".100Z");
+        let later = r#"{"kind":"later"}"#;
+        let files = [
             file("2026-11-30T204029.123Z-10.json", start),
-            file("2026-11-30T204029.123Z-9.json", r#"{"kind":"chain"}"#),
+            file("2026-11-30T204029.123Z-9.json", later),
+            file("2026-11-30T204029.100Z-000011.json", &chain),
             file("2026-11-30T204029.100Z-000010.json", r#"{"kind":"chain""#),
-            file("notes.json", "x"),
-            file(
-                "other.json",
-                r#"{"kind":"chain","at":"2026-11-30T20:40:00Z"}"#,
-            ),
-        ]);
+            file("notes.json", &chain),
+        ];
+        let entries = Entries::of("s", files);
         let names: Vec<_> = entries.list.iter().map(|e| e.file.as_str()).collect();
         let expected = [
-            "other.json",
+            "2026-11-30T204029.100Z-000011.json",
             "2026-11-30T204029.123Z-9.json",
             "2026-11-30T204029.123Z-10.json",
         ];
         assert_eq!(names, expected);
         assert_eq!(entries.damaged.len(), 2);
         assert_eq!(entries.damaged[1].at, None);
-        let from: Timestamp = "2026-11-30T20:40:30Z".parse().unwrap();
+        let from: Timestamp = "2026-11-30T20:40:29.123Z".parse().unwrap();
         assert_eq!(entries.coverage_from(), Some(from));
         assert_eq!(
             entries.working_directory().as_deref(),

@@ -1,7 +1,7 @@
-//! Checks every entry of a record directory: whether it can be read, and whether it is where it says.
+//! Checks every entry of a record directory: whether [`Entry::read`], which every reader asks, takes it for one.
 
 use super::entry::Entry;
-use super::name::{EntryName, is_session_id, stamp};
+use super::name::is_session_id;
 use super::settings::{self, text_mode};
 use super::{RecordError, is_entry_file};
 use crate::store;
@@ -50,7 +50,7 @@ pub fn verify(directory: &Path) -> Result<Verified, RecordError> {
         } else if let Err(why) = is_session_id(name.as_bytes()) {
             verified.fault(path, format!("its name is no session's ID: {why}"));
         } else {
-            verified.folder(&path)?;
+            verified.folder(&path);
         }
     }
     verified.faults.sort();
@@ -58,8 +58,14 @@ pub fn verify(directory: &Path) -> Result<Verified, RecordError> {
 }
 
 impl Verified {
-    fn folder(&mut self, folder: &Path) -> Result<(), RecordError> {
-        for (path, _) in list(folder)? {
+    /// Checks a session's folder. What cannot be read costs itself alone.
+    fn folder(&mut self, folder: &Path) {
+        let listed = match list(folder) {
+            Ok(listed) => listed,
+            Err(error) => return self.fault(folder.to_path_buf(), error.reason()),
+        };
+        let session = folder.file_name().unwrap_or_default().to_string_lossy();
+        for (path, _) in listed {
             let name = path
                 .file_name()
                 .unwrap_or_default()
@@ -73,36 +79,17 @@ impl Verified {
             let bytes = store::status(&path).and_then(|state| store::read(&path, state.size));
             let entry = bytes.map_err(|error| error.reason()).and_then(|bytes| {
                 self.bytes += bytes.len() as u64;
-                Entry::read(&name, bytes)
+                Entry::read(&session, &name, bytes)
             });
-            let why = match entry {
-                Ok(entry) => misplaced(&entry, folder),
-                Err(why) => Some(why),
-            };
-            if let Some(why) = why {
+            if let Err(why) = entry {
                 self.fault(path, why);
             }
         }
-        Ok(())
     }
 
     fn fault(&mut self, path: PathBuf, why: String) {
         self.faults.push(EntryFault { path, why });
     }
-}
-
-/// Why an entry is not where it says that it belongs.
-fn misplaced(entry: &Entry, folder: &Path) -> Option<String> {
-    let Some(name) = &entry.name else {
-        return Some("no entry's name".into());
-    };
-    let session = entry.string("sessionId");
-    if session.as_deref().map(str::as_bytes) != folder.file_name().map(OsStrExt::as_bytes) {
-        return Some("its sessionId is not its folder's".into());
-    }
-    let says = stamp(entry.at);
-    (EntryName::at(name) != entry.at && stamp(name.at()) != says)
-        .then(|| format!("its time, {says}, is not its name's"))
 }
 
 fn list(folder: &Path) -> Result<Vec<(PathBuf, std::fs::FileType)>, RecordError> {
@@ -118,7 +105,8 @@ fn list(folder: &Path) -> Result<Vec<(PathBuf, std::fs::FileType)>, RecordError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Recorder, Start};
+    use crate::record::{Entries, Recorder, Start};
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_kind_of_fault_is_found_and_nothing_else() {
@@ -165,7 +153,7 @@ mod tests {
             ("s1/2026-11-30T204029.123Z-2.json", "no JSON object"),
             ("s1/2026-11-30T204029.123Z-9.json", "symbolic link"),
             ("s1/2026-11-30T204029.124Z-1.json", "not its name's"),
-            ("s1/entry.json", "no entry's name"),
+            ("s1/entry.json", "its name is no entry's"),
             ("s1/notes.txt", "no entry's name"),
             ("s2/2026-11-30T204029.123Z-1.json", "not its folder's"),
             ("s4", "not followed"),
@@ -174,6 +162,19 @@ mod tests {
         assert_eq!(faults.len(), expected.len(), "{faults:#?}");
         for (fault, (name, why)) in faults.iter().zip(expected) {
             assert!(fault.starts_with(name) && fault.contains(why), "{fault}");
+        }
+        // What is wrong with an entry here is what a reader takes as damaged, in the same words.
+        for session in ["s1", "s2"] {
+            let read = Entries::of_folder(&folder.path().join(session)).unwrap();
+            let damaged: BTreeSet<_> = read
+                .damaged
+                .iter()
+                .map(|entry| format!("{session}/{}: {}", entry.file, entry.why))
+                .collect();
+            let within = |fault: &&String| fault.starts_with(session) && fault.contains(".json: ");
+            let found: BTreeSet<_> = faults.iter().filter(within).cloned().collect();
+            assert_eq!(damaged, found);
+            assert!(!damaged.is_empty());
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The writer: one file an entry, whole or not at all.
 
 use super::folder::Directory;
-use super::json::Json;
+use super::json::{Json, Object};
 use super::name::{is_session_id, stamp};
 use super::settings::TextMode;
+use super::withhold::Withheld;
 use super::{Digested, Outcome, RecordError};
 use crate::transcript::text::Raw;
 use jiff::Timestamp;
@@ -128,7 +129,9 @@ impl<'a> Recorder<'a> {
         self
     }
 
-    /// What is kept of texts. Where the settings of the record directory keep less for the working directory, less is kept.
+    /// What is kept of texts. Where the settings of the record directory keep less for the working directory, less is kept. Of a text
+    /// kept as metadata nothing comes in by another door either: what a host words that might quote it is left out and named in
+    /// the entry's `withheld`.
     #[must_use]
     pub fn keeping(mut self, text: TextMode) -> Self {
         self.text = text;
@@ -156,14 +159,13 @@ impl<'a> Recorder<'a> {
     pub fn sent(&self, sent: &Sent<'_>) -> Result<PathBuf, RecordError> {
         let mut entry = self.entry("message", sent.at)?;
         entry.field("side", &"sent".into());
-        entry.peer(&sent.peer);
-        self.text(&sent.text, &mut entry)?;
+        self.text(&sent.text, &sent.peer, &mut entry)?;
         entry.field(
             "isQueued",
             &Json::boolean(matches!(sent.queued, Queued::Yes)),
         );
         if let Queued::No(reason) = &sent.queued {
-            entry.or_null("reason", reason.as_ref());
+            entry.reason(reason.as_ref());
         }
         entry.field("cwd", &self.cwd);
         self.publish(entry, &sent.more)
@@ -173,9 +175,8 @@ impl<'a> Recorder<'a> {
     pub fn received(&self, received: &Received<'_>) -> Result<PathBuf, RecordError> {
         let mut entry = self.entry("message", received.at)?;
         entry.field("side", &"received".into());
-        entry.peer(&received.peer);
-        self.text(&received.text, &mut entry)?;
-        entry.or_null("envelope", received.envelope.as_ref());
+        self.text(&received.text, &received.peer, &mut entry)?;
+        entry.envelope(received.envelope.as_ref());
         entry.field("outcome", &received.outcome.name().into());
         entry.field("cwd", &self.cwd);
         self.publish(entry, &received.more)
@@ -204,7 +205,8 @@ impl<'a> Recorder<'a> {
             at,
             bytes: Vec::new(),
             keys: Vec::new(),
-            hidden: Vec::new(),
+            hidden: None,
+            withheld: Vec::new(),
         };
         entry.field("kind", &kind.into());
         entry.field("sessionId", &self.session.as_str().into());
@@ -212,7 +214,13 @@ impl<'a> Recorder<'a> {
         Ok(entry)
     }
 
-    fn text(&self, text: &Json<'_>, entry: &mut Draft) -> Result<(), RecordError> {
+    /// The other session, and the text or what is kept of it.
+    fn text(
+        &self,
+        text: &Json<'_>,
+        peer: &Party<'_>,
+        entry: &mut Draft,
+    ) -> Result<(), RecordError> {
         let Some(raw) = text.as_string() else {
             return Err(RecordError::Field {
                 field: "text",
@@ -223,14 +231,17 @@ impl<'a> Recorder<'a> {
         let directory = Directory::open(&self.directory)?;
         let settings = directory.text_mode(&cwd.unwrap_or_default())?;
         if self.text.max(settings.unwrap_or_default()) == TextMode::Full {
+            entry.peer(peer);
             entry.field("text", text);
         } else {
             let decoded = raw.decode();
             let digest = Digested::of(&decoded);
+            // Of an empty text nothing can be told.
+            entry.hidden = (!decoded.is_empty()).then(|| Withheld::new(decoded.into_owned()));
+            entry.peer(peer);
             entry.field("textLength", &Json::number(digest.length));
             entry.field("textSha256", &digest.hex().as_str().into());
-            entry.keys.push("text".into());
-            entry.hidden = decoded.into_owned();
+            entry.keys.extend(["text", "withheld"].map(String::from));
         }
         Ok(())
     }
@@ -244,10 +255,11 @@ impl<'a> Recorder<'a> {
             // The record's own members say what they say, whatever else is said.
             let name = name.to_text();
             if !entry.keys.contains(&name) {
-                entry.member(key, value);
+                entry.further(key, value);
                 entry.keys.push(name);
             }
         }
+        entry.say_what_is_withheld();
         entry.bytes.extend_from_slice(b"}\n");
         let directory = Directory::open(&self.directory)?;
         let folder = directory.session(&self.session, self.sync)?;
@@ -260,46 +272,123 @@ struct Draft {
     at: Timestamp,
     bytes: Vec<u8>,
     keys: Vec<String>,
-    /// The text that is not to come in by another door, such as the envelope; empty for none.
-    hidden: Vec<u8>,
+    /// The text that is not to come in by another door, where only its length and hash are kept.
+    hidden: Option<Withheld>,
+    /// The members that are not kept since it might stand in them.
+    withheld: Vec<String>,
 }
 
 impl Draft {
-    /// A member of the record's own, which stays whatever the text is.
+    /// A member of the record's own, or one that has nothing to do with a message's text.
     fn field(&mut self, key: &str, value: &Json<'_>) {
         let key_json: Json<'_> = key.into();
-        self.member_bytes(key_json.bytes(), value.bytes());
+        self.member(key_json.bytes(), value.bytes());
         self.keys.push(key.to_owned());
     }
 
-    /// A member that the host words as it likes, so that the text may stand in it.
     fn or_null(&mut self, key: &str, value: Option<&Json<'_>>) {
-        self.member(&key.into(), value.unwrap_or(&Json::NULL));
-        self.keys.push(key.to_owned());
+        self.field(key, value.unwrap_or(&Json::NULL));
     }
 
     fn peer(&mut self, peer: &Party<'_>) {
+        let hidden = self.hidden.as_ref();
+        let mut withheld = Vec::new();
+        let mut named = peer.named.as_ref().unwrap_or(&Json::NULL);
+        if hidden.is_some_and(|hidden| !hidden.may_keep_name(named)) {
+            named = &Json::NULL;
+            withheld.push("peer.as".to_owned());
+        }
         let mut inner = b"{\"as\":".to_vec();
-        inner.extend_from_slice(peer.named.as_ref().unwrap_or(&Json::NULL).bytes());
-        if let Some(id) = &peer.session_id {
-            inner.extend_from_slice(b",\"sessionId\":");
-            inner.extend_from_slice(id.bytes());
+        inner.extend_from_slice(named.bytes());
+        match &peer.session_id {
+            Some(id) if hidden.is_some_and(|hidden| !hidden.may_keep_id(id)) => {
+                withheld.push("peer.sessionId".to_owned());
+            }
+            Some(id) => {
+                inner.extend_from_slice(b",\"sessionId\":");
+                inner.extend_from_slice(id.bytes());
+            }
+            None => {}
         }
         inner.push(b'}');
-        self.member_bytes(b"\"peer\"", &inner);
+        self.member(b"\"peer\"", &inner);
         self.keys.push("peer".into());
+        self.withheld.append(&mut withheld);
     }
 
-    fn member(&mut self, key: &Json<'_>, value: &Json<'_>) {
-        if self.hidden.is_empty() {
-            self.member_bytes(key.bytes(), value.bytes());
-        } else {
-            let value = value.without(&self.hidden);
-            self.member_bytes(key.bytes(), value.bytes());
+    fn reason(&mut self, reason: Option<&Json<'_>>) {
+        match (&self.hidden, reason) {
+            (Some(hidden), Some(reason)) => {
+                let kept = hidden.reason(reason);
+                if kept.is_none() {
+                    self.withheld.push("reason".into());
+                }
+                self.or_null("reason", kept.as_ref());
+            }
+            _ => self.or_null("reason", reason),
         }
     }
 
-    fn member_bytes(&mut self, key: &[u8], value: &[u8]) {
+    fn envelope(&mut self, envelope: Option<&Json<'_>>) {
+        let (Some(hidden), Some(envelope)) = (&self.hidden, envelope) else {
+            return self.or_null("envelope", envelope);
+        };
+        let Ok(members) = Object::read(envelope.bytes().to_vec()) else {
+            let kept = hidden.may_keep_word(envelope);
+            if !kept {
+                self.withheld.push("envelope".into());
+            }
+            return self.or_null("envelope", Some(envelope).filter(|_| kept));
+        };
+        let mut inner = vec![b'{'];
+        for (_, key, value) in members.iter() {
+            match hidden.key(&key) {
+                Some(_) if hidden.may_keep_word(&value) => {
+                    if inner.len() > 1 {
+                        inner.push(b',');
+                    }
+                    for part in [key.bytes(), b":", value.bytes()] {
+                        inner.extend_from_slice(part);
+                    }
+                }
+                name => {
+                    let name = name.as_deref().unwrap_or(ANOTHER);
+                    self.withheld.push(format!("envelope.{name}"));
+                }
+            }
+        }
+        inner.push(b'}');
+        self.member(b"\"envelope\"", &inner);
+        self.keys.push("envelope".into());
+    }
+
+    /// A member that the record does not know.
+    fn further(&mut self, key: &Json<'_>, value: &Json<'_>) {
+        if let Some(hidden) = &self.hidden {
+            let name = hidden.key(key);
+            if name.is_none() || !hidden.may_keep_word(value) {
+                return self.withheld.push(name.unwrap_or(ANOTHER.into()));
+            }
+        }
+        self.member(key.bytes(), value.bytes());
+    }
+
+    /// Names what is not kept, so that nobody takes it for never said.
+    fn say_what_is_withheld(&mut self) {
+        self.withheld.dedup();
+        if !self.withheld.is_empty() {
+            let names: Vec<Json<'_>> = self
+                .withheld
+                .iter()
+                .map(|name| Json::string(name))
+                .collect();
+            let names: Vec<&[u8]> = names.iter().map(Json::bytes).collect();
+            let list = [b"[", &*names.join(&b","[..]), b"]"].concat();
+            self.member(b"\"withheld\"", &list);
+        }
+    }
+
+    fn member(&mut self, key: &[u8], value: &[u8]) {
         self.bytes
             .push(if self.bytes.is_empty() { b'{' } else { b',' });
         for part in [key, b":", value] {
@@ -307,3 +396,6 @@ impl Draft {
         }
     }
 }
+
+/// What stands for a key that is not kept either.
+const ANOTHER: &str = "*";

@@ -1,6 +1,6 @@
 //! What a session's files say of it as a whole: versions, project, title.
 
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt as _};
 
 use crate::transcript::display::paths;
 use crate::transcript::line::{FileLines, TitleBy, What};

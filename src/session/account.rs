@@ -1,6 +1,6 @@
 //! What a session used: each response once, by one owner, so that the parts add up to the whole (`spec/telemetry.md`).
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use crate::transcript::group::Grouped;
 use crate::transcript::text::{Buffers, Text};

@@ -4,8 +4,9 @@
 //! anew from its beginning at each wake-up, and the harness copies whole threads for its own work. A line's identity is its
 //! uuid, never its file and number (`formats/claude-code.md` 6.4, 6.6, 6.7), so each line is kept once, in the thread that it belongs to.
 
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use jiff::Timestamp;
 

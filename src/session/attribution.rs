@@ -2,16 +2,25 @@
 //!
 //! `spec/record.md`, "What the reader may claim", is the source of the rules. No field of an envelope decides anything, and nothing is
 //! joined from a sender's entry to a receiver's.
+//!
+//! The table's rows meet where one message matches a turn that the record does not cover, or that a damaged entry might be: a
+//! second message of the same text may then be the one that nobody recorded. A session without a start entry says nothing about
+//! what it received (`seeds/000_…txt`, startEntry), so such a turn is *unknown*, and the message is named as what it may be. The same
+//! holds for a turn that is more than a message, which is a text and nothing else.
+
+mod coverage;
 
 use crate::record::{Digested, Entries, Entry, Outcome, Side};
-use crate::store::{self, SessionFiles};
+use crate::store::{self, SessionFiles, SourceFile};
 use crate::transcript::claude_code::unwrapped;
 use crate::transcript::{Block, Buffers, Turn, TurnKind};
+use foldhash::{HashMap, HashMapExt as _};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{Role, Session, TurnIndex, last_part};
+use coverage::Coverage;
 
 /// Candidates of one turn that are named; further ones are counted.
 const MOST_NAMED: usize = 32;
@@ -31,8 +40,8 @@ pub enum Attribution {
     Ambiguous(Candidates),
     /// The record covers the time, and nothing in it matches. It is no evidence that the person wrote the turn.
     NothingRecorded,
-    /// The record cannot say.
-    Unknown(Why),
+    /// The record cannot say. The message that matches, if one does, is named and not chosen.
+    Unknown(Why, Option<EntryIndex>),
 }
 
 /// What a turn may have to do with.
@@ -57,6 +66,8 @@ pub enum Why {
     NoTime,
     /// A damaged entry might be the message.
     Damaged,
+    /// The turn has a message's text, and a picture, a document or another text beside it.
+    MoreThanText,
 }
 
 impl Attribution {
@@ -66,7 +77,7 @@ impl Attribution {
             Self::Peer(_) => "peer",
             Self::Ambiguous(_) => "ambiguous",
             Self::NothingRecorded => "nothing recorded",
-            Self::Unknown(_) => "unknown",
+            Self::Unknown(..) => "unknown",
         }
     }
 }
@@ -79,6 +90,7 @@ impl Why {
             Self::BeforeStart => "this turn is before the session began to record",
             Self::NoTime => "this turn says no time",
             Self::Damaged => "a damaged entry of the record might be this message",
+            Self::MoreThanText => "this turn holds more than a message's text",
         }
     }
 }
@@ -89,7 +101,13 @@ pub(super) fn take_in_record(files: &SessionFiles, session: &mut Session) {
         let bytes = store::read(&file.path, file.fingerprint.size);
         (file.base_name(), bytes.map_err(|error| error.reason()))
     });
-    let entries = Entries::of(read.collect::<Vec<_>>());
+    let unread = files.record_unread.iter().cloned();
+    let unread = unread.map(|(name, why)| (name, Err(why)));
+    let folder = files.record.first().map(SourceFile::folder_name);
+    let entries = Entries::of(
+        &folder.unwrap_or_default(),
+        read.collect::<Vec<_>>().into_iter().chain(unread),
+    );
     if session.project.is_none() {
         let directory = entries.working_directory();
         session.project = directory.as_deref().and_then(last_part).map(str::to_owned);
@@ -118,6 +136,7 @@ fn attribute(
             turn,
             at: it.at.at(),
             is_user: it.kind == TurnKind::User,
+            is_text_alone: matches!(&*it.blocks, [] | [Block::Text(_)]),
             texts: if has_candidates {
                 texts(it, buffers)
             } else {
@@ -134,19 +153,33 @@ struct Prompt {
     turn: TurnIndex,
     at: Option<Timestamp>,
     is_user: bool,
-    /// Its text as it stands and, where it is in the harness's wrapper, what is inside.
+    /// Whether it is one text and nothing else, as a message is.
+    is_text_alone: bool,
+    /// Its text as it stands and, where it is in the harness's wrapper, what is inside; of several texts each, and all together.
     texts: Vec<Digested>,
 }
 
 fn texts(turn: &Turn, buffers: &Buffers) -> Vec<Digested> {
-    let mut text = Vec::new();
-    for block in &turn.blocks {
-        if let Block::Text(part) = block {
-            text.extend_from_slice(&buffers.raw(*part).decode());
-        }
+    let texts = turn.blocks.iter().filter_map(|block| match block {
+        Block::Text(part) => Some(buffers.raw(*part).decode()),
+        _ => None,
+    });
+    let mut texts: Vec<_> = texts.collect();
+    // A picture alone has no text; a turn of nothing is the empty one.
+    if texts.len() > 1 || turn.blocks.is_empty() {
+        texts.push(texts.concat().into());
     }
-    let inside = unwrapped(&text).map(Digested::of);
-    std::iter::once(Digested::of(&text)).chain(inside).collect()
+    let mut digests = Vec::new();
+    for text in &texts {
+        digests.extend(
+            std::iter::once(&**text)
+                .chain(unwrapped(text))
+                .map(Digested::of),
+        );
+    }
+    digests.sort_unstable();
+    digests.dedup();
+    digests
 }
 
 /// Whether a turn may be this entry: a rejected or consumed message became none.
@@ -199,21 +232,24 @@ fn explain(prompts: &[Prompt], entries: &Entries) -> BTreeMap<TurnIndex, Attribu
         group.entries.sort_unstable();
         group.turns.sort_unstable();
     }
-    let record = Coverage {
-        from: entries.coverage_from(),
-        damaged: entries.damaged.iter().any(|entry| entry.at.is_none()),
-        damaged_from: entries.damaged.iter().filter_map(|entry| entry.at).min(),
-    };
+    let record = Coverage::of(entries);
     let user = prompts.iter().filter(|prompt| prompt.is_user);
     user.map(|prompt| {
         let matching = prompt.texts.iter().filter_map(|text| alike.get(text));
         let matched = prompt
             .at
             .and_then(|at| matched(prompt.turn, at, &matching.collect::<Vec<_>>()));
-        (
-            prompt.turn,
-            matched.unwrap_or_else(|| record.unmatched(prompt.at)),
-        )
+        let more = (!prompt.is_text_alone).then_some(Why::MoreThanText);
+        let is = match (matched, record.doubt(prompt.at)) {
+            (None, None) => Attribution::NothingRecorded,
+            (None, Some(why)) => Attribution::Unknown(why, None),
+            (Some(Attribution::Peer(entry)), doubt) => match doubt.or(more) {
+                None => Attribution::Peer(entry),
+                Some(why) => Attribution::Unknown(why, Some(entry)),
+            },
+            (Some(matched), _) => matched,
+        };
+        (prompt.turn, is)
     })
     .collect()
 }
@@ -255,31 +291,6 @@ fn matched(turn: TurnIndex, at: Timestamp, alike: &[&Alike]) -> Option<Attributi
     Some(Attribution::Ambiguous(candidates))
 }
 
-/// From when on the record says something, and where it might say something else.
-struct Coverage {
-    from: Option<Timestamp>,
-    /// Whether a damaged entry says no time.
-    damaged: bool,
-    /// The time in the first damaged entry's name.
-    damaged_from: Option<Timestamp>,
-}
-
-impl Coverage {
-    /// What a turn is that nothing matches.
-    fn unmatched(&self, at: Option<Timestamp>) -> Attribution {
-        let could_be = |damaged: Timestamp, at| damaged.checked_sub(SLACK).is_ok_and(|d| d <= at);
-        match (self.from, at) {
-            (None, _) => Attribution::Unknown(Why::NoStart),
-            (_, None) => Attribution::Unknown(Why::NoTime),
-            (Some(from), Some(at)) if at < from => Attribution::Unknown(Why::BeforeStart),
-            (_, Some(at)) if self.damaged || self.damaged_from.is_some_and(|d| could_be(d, at)) => {
-                Attribution::Unknown(Why::Damaged)
-            }
-            _ => Attribution::NothingRecorded,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,7 +302,8 @@ mod tests {
 
     fn file(clock: &str, body: &str) -> (String, Result<Vec<u8>, String>) {
         let name = format!("2026-11-30T{}Z-1.json", clock.replace(':', ""));
-        (name, Ok(body.as_bytes().to_vec()))
+        let whose = format!(r#"{{"sessionId":"s","at":"2026-11-30T{clock}Z","#);
+        (name, Ok(body.replacen('{', &whose, 1).into_bytes()))
     }
 
     fn start(clock: &str) -> (String, Result<Vec<u8>, String>) {
@@ -314,6 +326,7 @@ mod tests {
             turn,
             at: Some(at(clock)),
             is_user: true,
+            is_text_alone: true,
             texts: texts
                 .iter()
                 .map(|text| Digested::of(text.as_bytes()))
@@ -325,7 +338,7 @@ mod tests {
         files: &[(String, Result<Vec<u8>, String>)],
         prompts: &[Prompt],
     ) -> Vec<Attribution> {
-        let entries = Entries::of(files.to_vec());
+        let entries = Entries::of("s", files.to_vec());
         explain(prompts, &entries).into_values().collect()
     }
 
@@ -348,10 +361,49 @@ mod tests {
         // In the harness's wrapper.
         let wrapped = said(3, "10:00:06", &["<wrapper>go on</wrapper>", "go on"]);
         assert_eq!(one(&files, wrapped), Attribution::Peer(1));
-        // Without a start entry too: what was recorded was recorded.
+    }
+
+    #[test]
+    fn one_message_is_named_and_not_chosen_where_another_may_have_gone_unrecorded() {
+        let ask = |files: &[_]| one(files, said(3, "10:00:06", &["go on"]));
+        let message = received("10:00:05", "go on");
         assert_eq!(
-            one(&files[1..], said(3, "10:00:06", &["go on"])),
-            Attribution::Peer(0)
+            ask(std::slice::from_ref(&message)),
+            Attribution::Unknown(Why::NoStart, Some(0))
+        );
+        assert_eq!(
+            ask(&[message.clone(), start("10:00:07")]),
+            Attribution::Unknown(Why::BeforeStart, Some(0))
+        );
+        let damaged = |clock| file(clock, r#"{"kind":"mess"#);
+        let files = |other| [start("10:00:00"), message.clone(), other];
+        assert_eq!(
+            ask(&files(damaged("10:00:04"))),
+            Attribution::Unknown(Why::Damaged, Some(1))
+        );
+        // It was written after the turn.
+        assert_eq!(ask(&files(damaged("10:00:09"))), Attribution::Peer(1));
+        // Two are ambiguous whatever else might be.
+        let two = [message.clone(), received("10:00:05.5", "go on")];
+        assert!(matches!(ask(&two), Attribution::Ambiguous(_)));
+    }
+
+    #[test]
+    fn a_turn_that_is_more_than_a_text_is_no_message() {
+        let files = [start("10:00:00"), received("10:00:05", "go on")];
+        let more = Prompt {
+            is_text_alone: false,
+            ..said(3, "10:00:06", &["go on"])
+        };
+        assert_eq!(
+            one(&files, more.clone()),
+            Attribution::Unknown(Why::MoreThanText, Some(1))
+        );
+        // It may be the message, so that another turn is not this one alone.
+        let both = explained(&files, &[more, said(4, "10:00:08", &["go on"])]);
+        assert!(
+            both.iter()
+                .all(|is| matches!(is, Attribution::Ambiguous(_)))
         );
     }
 
@@ -456,7 +508,7 @@ mod tests {
         let answers = explained(&files[..2], &[timeless, asked]);
         assert_eq!(
             answers,
-            [Attribution::Unknown(Why::NoTime), named(&[1], &[1])]
+            [Attribution::Unknown(Why::NoTime, None), named(&[1], &[1])]
         );
         // As it stands it is one message, without the wrapper another.
         let files = [
@@ -495,13 +547,16 @@ mod tests {
         // A resumed session's copied turns are before its own start.
         assert_eq!(
             ask(&files, "09:59:59.999"),
-            Attribution::Unknown(Why::BeforeStart)
+            Attribution::Unknown(Why::BeforeStart, None)
         );
         assert_eq!(
             ask(&files[1..2], "11:00:00"),
-            Attribution::Unknown(Why::NoStart)
+            Attribution::Unknown(Why::NoStart, None)
         );
-        assert_eq!(ask(&[], "11:00:00"), Attribution::Unknown(Why::NoStart));
+        assert_eq!(
+            ask(&[], "11:00:00"),
+            Attribution::Unknown(Why::NoStart, None)
+        );
     }
 
     #[test]
@@ -509,14 +564,23 @@ mod tests {
         let ask = |files: &[_], clock| one(files, said(0, clock, &["mine"]));
         let files = [start("10:00:00"), file("10:30:00.000", r#"{"kind":"mess"#)];
         assert_eq!(ask(&files, "10:29:57.999"), Attribution::NothingRecorded);
-        assert_eq!(ask(&files, "10:29:58"), Attribution::Unknown(Why::Damaged));
-        assert_eq!(ask(&files, "23:00:00"), Attribution::Unknown(Why::Damaged));
+        assert_eq!(
+            ask(&files, "10:29:58"),
+            Attribution::Unknown(Why::Damaged, None)
+        );
+        assert_eq!(
+            ask(&files, "23:00:00"),
+            Attribution::Unknown(Why::Damaged, None)
+        );
         let unnamed = ("entry.json".to_owned(), Ok(Vec::new()));
         let files = [start("10:00:00"), unnamed];
-        assert_eq!(ask(&files, "10:00:00"), Attribution::Unknown(Why::Damaged));
+        assert_eq!(
+            ask(&files, "10:00:00"),
+            Attribution::Unknown(Why::Damaged, None)
+        );
         assert_eq!(
             ask(&files, "09:00:00"),
-            Attribution::Unknown(Why::BeforeStart)
+            Attribution::Unknown(Why::BeforeStart, None)
         );
     }
 

@@ -1,7 +1,7 @@
-//! What a session has from older ones: forking, and resuming in old versions, begins a session with the lines of another
-//! (`formats/claude-code.md` 6.7, `formats/hard-cases.md` T16 to T18).
+//! What a session has from older ones: forking, going on in the background, and resuming in old versions begin a session
+//! with the lines of another (`formats/claude-code.md` 6.7, `formats/hard-cases.md` T16 to T18).
 
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt as _};
 
 use jiff::Timestamp;
 
@@ -14,14 +14,15 @@ use crate::transcript::thread::ResponseKey;
 use super::{Completeness, Copied};
 
 /// One older session's main thread, as far as it matters here.
+#[derive(Default)]
 struct Other {
     responses: HashSet<ResponseKey>,
     /// The identities of its lines, and when each was written.
     lines: Vec<(Vec<u8>, Option<Timestamp>)>,
 }
 
-/// The responses of a main thread that an older session has too; `named` are the sessions that its lines call their origin. Where nothing says which of two sessions is the copy, neither
-/// is called one, and a note says so.
+/// The responses of a main thread that an older session has too; `named` are the sessions that its lines call their origin.
+/// Where nothing says which of two sessions is the copy, neither is called one, and a note says so.
 pub(super) fn copied(
     main: &Grouped,
     buffers: &Buffers,
@@ -44,7 +45,7 @@ pub(super) fn copied(
             theirs.extend(other.responses);
         } else if !is_older(&ours, &other.lines) {
             let id = &session.id;
-            let why = "begins with the same line, and nothing says which is the copy";
+            let why = "begins with the same line or goes on as this one, and nothing says which is the copy";
             completeness.unknown_copy(format!("session {id} {why}"));
         }
     }
@@ -71,18 +72,19 @@ pub(super) fn copied(
 }
 
 fn read(session: &Older) -> Option<Other> {
-    let bytes = store::read(&session.main.path, session.main.fingerprint.size).ok()?;
-    let read = claude_code::read(&bytes, 0, 0);
-    let buffers = Buffers::new(vec![std::sync::Arc::new(read.texts)]);
-    let grouped = group(read.lines, &buffers, false);
-    let responses = grouped
-        .responses
-        .iter()
-        .map(|response| response.key.clone());
-    Some(Other {
-        responses: responses.collect(),
-        lines: lines(&grouped, &buffers),
-    })
+    let mut other = Other::default();
+    for main in &session.mains {
+        let bytes = store::read(&main.path, main.fingerprint.size).ok()?;
+        let read = claude_code::read(&bytes, 0, 0);
+        let buffers = Buffers::new(vec![std::sync::Arc::new(read.texts)]);
+        let grouped = group(read.lines, &buffers, false);
+        let responses = grouped.responses.iter();
+        other
+            .responses
+            .extend(responses.map(|response| response.key.clone()));
+        other.lines.extend(lines(&grouped, &buffers));
+    }
+    Some(other)
 }
 
 fn lines(grouped: &Grouped, buffers: &Buffers) -> Vec<(Vec<u8>, Option<Timestamp>)> {

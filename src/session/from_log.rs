@@ -207,6 +207,9 @@ impl Reading {
                 self.state = State::Corrupt;
             }
             completeness.sources_unused.push(unused_file(&name, &why));
+            if let Some(turn) = self.turns.get_mut(position as usize) {
+                turn.blocks.push(Block::NotStored { name, why });
+            }
         }
         let named = |position: &u64| {
             let turn = self.turns.get(*position as usize);

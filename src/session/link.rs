@@ -9,7 +9,8 @@ mod depth;
 mod evidence;
 mod join;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::transcript::group::Grouped;
 use crate::transcript::text::{Buffers, Text};

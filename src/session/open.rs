@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
+
 use crate::record::Entries;
 use crate::store::SessionFiles;
 use crate::transcript::group::{Compaction, Grouped, group};
@@ -55,7 +57,7 @@ fn of_transcripts(session: &SessionFiles) -> Session {
         note_lines(&draft.lines, &buffers, &mut completeness);
     }
     let mut grouped: Vec<Grouped> = drafts
-        .iter_mut()
+        .par_iter_mut()
         .map(|draft| {
             group(
                 std::mem::take(&mut draft.lines),

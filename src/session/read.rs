@@ -1,6 +1,7 @@
 //! The files of a session, each read and parsed once, side by side.
 
-use std::collections::{BTreeMap, HashMap};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
@@ -93,6 +94,7 @@ pub(super) fn read(session: &SessionFiles) -> Files {
         .map(|i| {
             let file = wanted[i];
             let mut reader = claude_code::File::new(i as u32, i as u32);
+            reader.expect(file.fingerprint.size);
             let mut window = windows.take();
             let rest = store::read_by(&file.path, file.fingerprint.size, &mut window, |piece| {
                 reader.take(piece)

@@ -4,8 +4,9 @@
 //! lines that share a parent are how a harness records, and no branch (`formats/claude-code.md` 5.4, `formats/hard-cases.md`
 //! T21). The branch that was left stays where it stands, and a marker says so.
 
+use foldhash::{HashMap, HashSet, HashSetExt as _};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use crate::transcript::group::Grouped;
 use crate::transcript::text::{Buffers, Text};
@@ -103,7 +104,7 @@ impl<'a> Tree<'a> {
 
     /// The last turn of what follows a line. A line stands behind what it follows, but for a few that are only no part of it then.
     fn last_turn(&self, grouped: &Grouped, from: usize) -> Option<TurnIndex> {
-        let mut inside = HashSet::from([from]);
+        let mut inside = HashSet::from_iter([from]);
         let mut last = grouped.lines[from].turn;
         for (i, line) in grouped.lines.iter().enumerate().skip(from + 1) {
             if self.parent[i].is_some_and(|parent| inside.contains(&parent)) {

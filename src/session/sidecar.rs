@@ -1,6 +1,7 @@
 //! What the small files beside the threads say: an agent's sidecar, a workflow's record and journal.
 
-use std::collections::{BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 

@@ -4,7 +4,8 @@
 //! part is used, and only to find a file among those that lie in the session's own `tool-results/`; no path that content names
 //! is ever followed (`spec/artefact.md`, `formats/claude-code.md` 1).
 
-use std::collections::{BTreeSet, HashMap};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;

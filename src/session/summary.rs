@@ -64,7 +64,7 @@ impl Summary {
             prompt: look.prompt,
             agents: look.agents,
             agents_is_bounded: look.agents_is_bounded,
-            entries: session.record.len() as u64,
+            entries: (session.record.len() + session.record_unread.len()) as u64,
             ..Self::default()
         };
         let files = session.fragments.iter().flat_map(|f| &f.files);
@@ -106,7 +106,9 @@ fn of_record(files: &[SourceFile], summary: &mut Summary) -> Option<String> {
         let bytes = store::read(&file.path, file.fingerprint.size);
         (file.base_name(), bytes.map_err(|error| error.reason()))
     };
-    let entries = Entries::of(files.iter().take(MOST_ENTRIES).map(read));
+    let session = files.first().map(SourceFile::folder_name);
+    let read = files.iter().take(MOST_ENTRIES).map(read);
+    let entries = Entries::of(&session.unwrap_or_default(), read);
     summary.started = entries.list.first().map(|entry| entry.at);
     entries.working_directory()
 }

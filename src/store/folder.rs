@@ -6,7 +6,7 @@
 use super::Fingerprint;
 use super::listing::{Kind, Listing, Listings, Named};
 use super::open::kind_of;
-use super::probe::Probes;
+use super::probe::{Head, Probes};
 use super::source::is_uuid;
 use super::{Problem, StoreError};
 use nix::errno::Errno;
@@ -71,7 +71,7 @@ pub(super) struct Main {
 /// Folders as they were seen last.
 pub(super) struct Folders {
     seen: HashMap<PathBuf, Seen>,
-    probes: Probes,
+    probes: Probes<Head>,
 }
 
 struct Seen {
@@ -188,7 +188,7 @@ struct Look<'a> {
     root: bool,
     listing: &'a Arc<Listing>,
     listings: &'a Listings,
-    probes: &'a Probes,
+    probes: &'a Probes<Head>,
     inside: &'a dyn Fn(&Path) -> bool,
 }
 

@@ -4,10 +4,10 @@ use super::folder::{Folder, Folders, Piece};
 use super::listing::Listings;
 use super::logs::{LogPlace, Logs};
 use super::name::safe_id;
-use super::record::Records;
+use super::record::{self, Found, Records};
 use super::source::{Holds, Source};
 use super::walk::Walk;
-use super::{Fingerprint, Problem, SessionFiles, open};
+use super::{Fingerprint, Problem, SessionFiles, SourceFile, open};
 use quick_cache::sync::Cache;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -40,8 +40,8 @@ pub(super) struct Located {
     /// What stands before `.jsonl`. Its folders share it.
     pub(super) stem: Arc<OsStr>,
     pub(super) folders: Vec<Arc<Folder>>,
-    /// Its folders in record directories.
-    pub(super) record: Vec<PathBuf>,
+    /// Its folder in a record directory.
+    pub(super) record: Option<PathBuf>,
     /// The framed log that it is; it then has no folders.
     pub(super) log: Option<LogPlace>,
 }
@@ -210,7 +210,7 @@ impl Indexer {
     ) -> Arc<Index> {
         let mut problems = Vec::new();
         let found = self.folders(sources, listings, &mut problems);
-        let logs = Logs::look(sources, listings, &mut problems);
+        let logs = Logs::look(sources, listings, &self.last.logs, &mut problems);
         let records = Records::look(sources, listings, &mut problems);
         let folders: Vec<_> = found.iter().flat_map(|(_, list)| list).cloned().collect();
         let same = |a: &[Arc<Folder>], b: &[Arc<Folder>]| {
@@ -267,7 +267,7 @@ impl Indexer {
                     stem,
                     folders,
                     log: None,
-                    record: Vec::new(),
+                    record: None,
                 };
                 self.add(&mut index, &id, found, sources, listings);
             }
@@ -276,29 +276,20 @@ impl Indexer {
         for log in logs.places() {
             // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
             let has_transcript = |other: &Located| other.log.is_none();
-            let is_taken = index.sessions.get(&log.id).is_some_and(has_transcript);
-            let id = if is_taken {
-                format!("{}~log", log.id)
-            } else {
-                log.id.clone()
-            };
+            let id = safe_id(log.id.as_bytes());
+            let is_taken = index.sessions.get(&id).is_some_and(has_transcript);
+            let id = if is_taken { format!("{id}~log") } else { id };
             let found = Located {
                 stem: Arc::from(OsStr::new(&log.id)),
                 folders: Vec::new(),
                 log: Some(log),
-                record: Vec::new(),
+                record: None,
             };
             self.add(&mut index, &id, found, sources, listings);
         }
         index.logs = logs;
-        for (id, record) in &records.sessions {
-            let known = index.sessions.entry(id.clone()).or_insert_with(|| Located {
-                stem: Arc::from(OsStr::new(id)),
-                folders: Vec::new(),
-                log: None,
-                record: Vec::new(),
-            });
-            known.record.clone_from(record);
+        for (id, folders) in &records.sessions {
+            self.add_record(&mut index, id, folders, listings);
         }
         index.records = records;
         index.sessions.retain(|id, _| !excluded.contains(id));
@@ -364,6 +355,55 @@ impl Indexer {
         index.sessions.insert(name, found);
     }
 
+    /// Gives the first of a session's records to the session of this ID. Another one that says something else is the next free
+    /// `<id>~2`, `<id>~3`; one that says nothing else, a copy that lags behind included, is left out.
+    fn add_record(&self, index: &mut Index, id: &str, folders: &[PathBuf], listings: &Listings) {
+        let mut kept: Vec<Found> = Vec::new();
+        for folder in folders {
+            if folders.len() > 1 {
+                index.contested = true;
+                let found = record::entries(folder, listings);
+                if kept.iter().any(|known| self.holds(known, &found)) {
+                    continue;
+                }
+                kept.push(found);
+            }
+            let alone = || Located {
+                stem: OsStr::new(id).into(),
+                folders: Vec::new(),
+                log: None,
+                record: None,
+            };
+            let names = std::iter::once(id.to_owned());
+            let mut names = names.chain((2_u64..).map(|ordinal| format!("{id}~{ordinal}")));
+            let is_first = kept.len() < 2;
+            let free = |name: &String| is_first || !index.sessions.contains_key(name);
+            if let Some(name) = names.find(free) {
+                let located = index.sessions.entry(name).or_insert_with(alone);
+                located.record = Some(folder.clone());
+            }
+        }
+    }
+
+    /// Whether every entry of the other record is in this one with the same bytes.
+    fn holds(&self, record: &Found, other: &Found) -> bool {
+        let Some(pairs) = record.pairs(other) else {
+            return false;
+        };
+        let states = |files: Vec<&SourceFile>| files.iter().map(|f| f.fingerprint).collect();
+        let (mine, others) = pairs.iter().copied().unzip();
+        let key = (states(mine), states(others));
+        if key.0 == key.1 {
+            return true;
+        }
+        if let Some(answer) = self.equal.get(&key) {
+            return answer;
+        }
+        let answer = pairs.iter().all(|(a, b)| equal(a, b).unwrap_or(false));
+        self.equal.insert(key, answer);
+        answer
+    }
+
     /// Whether two sessions have the same files with the same bytes.
     fn same(&self, a: &Located, b: &Located, sources: &[Source], listings: &Listings) -> bool {
         let walk = Walk { sources, listings };
@@ -379,7 +419,7 @@ impl Indexer {
         {
             return false;
         }
-        let states = |files: &[super::SourceFile]| files.iter().map(|f| f.fingerprint).collect();
+        let states = |files: &[SourceFile]| files.iter().map(|f| f.fingerprint).collect();
         let key = (states(&a), states(&b));
         if key.0 == key.1 {
             return true;
@@ -394,8 +434,8 @@ impl Indexer {
 }
 
 /// Whether two files of one size hold the same bytes.
-fn equal(a: &super::SourceFile, b: &super::SourceFile) -> Result<bool, super::StoreError> {
-    let reader = |file: &super::SourceFile| Ok(open::open(&file.path)?.take(file.fingerprint.size));
+fn equal(a: &SourceFile, b: &SourceFile) -> Result<bool, super::StoreError> {
+    let reader = |file: &SourceFile| Ok(open::open(&file.path)?.take(file.fingerprint.size));
     let io = |source| super::StoreError::io(&a.path, "compare", source);
     let (mut left, mut right): (std::io::Take<_>, std::io::Take<_>) = (reader(a)?, reader(b)?);
     let (mut x, mut y) = (Vec::new(), Vec::new());

@@ -48,6 +48,15 @@ pub fn sidecar(id: &str, name: &str) -> Option<Sidecar> {
     canonical(rest.strip_suffix(TEMPORARY_SUFFIX)?).map(|_| Sidecar::Temporary)
 }
 
+/// The session whose object this is, finished or being written; none if it is no such name.
+pub fn sidecar_id(name: &str) -> Option<&str> {
+    let rest = name
+        .strip_suffix(OBJECT_SUFFIX)
+        .or_else(|| name.strip_suffix(TEMPORARY_SUFFIX))?;
+    let (id, _) = rest.rsplit_once('-')?;
+    (wrong_id(id).is_none() && sidecar(id, name).is_some()).then_some(id)
+}
+
 fn canonical(digits: &str) -> Option<u64> {
     let position: u64 = digits.parse().ok()?;
     // Parsing takes `+1` and `01` too.
@@ -78,7 +87,11 @@ mod tests {
         ];
         for (name, what) in cases {
             assert_eq!(sidecar("s", name), what, "{name}");
+            let whose = what.map(|_| "s");
+            assert_eq!(sidecar_id(name).filter(|id| *id == "s"), whose, "{name}");
         }
+        assert_eq!(sidecar_id("s-other-0.pending-object"), Some("s-other"));
+        assert_eq!(sidecar_id("a b-0.pending-object"), None);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Directories of framed logs: which sessions lie there, and which files each of them has (`spec/session-log.md`).
 
 use super::listing::{Kind, Listing, Listings};
-use super::log_name::{LOG_SUFFIX, Sidecar, log_id, sidecar};
+use super::log_name::{
+    LOG_SUFFIX, OBJECT_SUFFIX, Sidecar, TEMPORARY_SUFFIX, log_id, sidecar, sidecar_id, wrong_id,
+};
 use super::open::kind_of;
 use super::source::Holds;
 use super::walk::Walk;
 use super::{FileRole, Fingerprint, Fragment, Problem, SessionFiles, Source, SourceFile, inside};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +18,26 @@ use std::time::SystemTime;
 
 /// The directories of framed logs at one time.
 #[derive(Debug, Default)]
-pub(super) struct Logs(Vec<(PathBuf, Arc<Listing>)>);
+pub(super) struct Logs(Vec<Directory>);
+
+/// One directory of framed logs.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    listing: Arc<Listing>,
+    names: Arc<Names>,
+    /// Which of the doubtful entries are no logs now.
+    unusable: BTreeSet<usize>,
+}
+
+/// What the names in a directory tell.
+#[derive(Debug)]
+struct Names {
+    /// Indexes of entries with a log's name that are neither a file nor a directory: only a look says what they are.
+    doubtful: Vec<usize>,
+    /// Entries that belong to no session.
+    problems: Vec<Problem>,
+}
 
 /// Where one framed log lies.
 #[derive(Clone, Debug)]
@@ -32,28 +54,60 @@ pub(super) fn are_in(listing: &Listing) -> bool {
 }
 
 impl Logs {
-    /// What the directories hold now; one that cannot be listed is a problem.
+    /// What the directories hold now; one that cannot be listed is a problem, and so is a file in one that looks like a
+    /// part of a log and is none. `last` are the directories as they were seen last.
     pub(super) fn look(
         sources: &[Source],
         listings: &Listings,
+        last: &Self,
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut logs = Self::default();
         let wanted = |source: &&Source| source.holds == Holds::Logs;
         for source in sources.iter().filter(wanted) {
-            match listings.list(&source.root) {
+            let path = &source.root;
+            match listings.list(path) {
                 // One directory that is given twice is one.
-                Ok(listing) if logs.0.iter().any(|(_, l)| l.identity == listing.identity) => {}
+                Ok(listing)
+                    if logs
+                        .0
+                        .iter()
+                        .any(|d| d.listing.identity == listing.identity) => {}
                 Ok(listing) => {
                     if listing.cut {
                         let why = "has more names than are read; the rest are left out";
-                        problems.push(Problem::new(&source.root, why.into()));
+                        problems.push(Problem::new(path, why.into()));
                     }
-                    logs.0.push((source.root.clone(), listing));
+                    let mut same = last.0.iter();
+                    let same = same.find(|d| d.path == *path && Arc::ptr_eq(&d.listing, &listing));
+                    let names = match same {
+                        Some(same) => same.names.clone(),
+                        None => Arc::new(Names::of(path, &listing)),
+                    };
+                    problems.extend(names.problems.iter().cloned());
+                    let mut unusable = BTreeSet::new();
+                    for &entry in &names.doubtful {
+                        let name = &listing.entries[entry].name;
+                        match look(sources, path, name) {
+                            Ok(Some(_)) => {}
+                            // It went away since the directory was listed.
+                            Ok(None) => _ = unusable.insert(entry),
+                            Err(why) => {
+                                problems.push(Problem::new(&path.join(name), why));
+                                unusable.insert(entry);
+                            }
+                        }
+                    }
+                    logs.0.push(Directory {
+                        path: path.clone(),
+                        listing,
+                        names,
+                        unusable,
+                    });
                 }
                 Err(error) => {
                     let why = format!("cannot be listed: {error}");
-                    problems.push(Problem::new(&source.root, why));
+                    problems.push(Problem::failed(path, why));
                 }
             }
         }
@@ -63,26 +117,77 @@ impl Logs {
     /// Whether these are the very same directories in the same state.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let mut pairs = self.0.iter().zip(&other.0);
-        self.0.len() == other.0.len() && pairs.all(|((_, a), (_, b))| Arc::ptr_eq(a, b))
+        self.0.len() == other.0.len()
+            && pairs.all(|(a, b)| {
+                Arc::ptr_eq(&a.listing, &b.listing) && a.path == b.path && a.unusable == b.unusable
+            })
     }
 
     /// When one of the directories last got or lost a file.
     pub(super) fn modified(&self) -> Option<SystemTime> {
-        self.0.iter().map(|(_, listing)| listing.modified).max()
+        self.0.iter().map(|d| d.listing.modified).max()
     }
 
     /// Every log, in the order of the sources and of the names.
     pub(super) fn places(&self) -> impl Iterator<Item = LogPlace> {
-        self.0.iter().flat_map(|(directory, listing)| {
-            let entries = listing.entries.iter();
-            let files = entries.filter(|entry| entry.kind != Kind::Directory);
-            files.filter_map(|entry| {
+        self.0.iter().flat_map(|directory| {
+            let entries = directory.listing.entries.iter().enumerate();
+            let files = entries.filter(|(i, entry)| {
+                entry.kind != Kind::Directory && !directory.unusable.contains(i)
+            });
+            files.filter_map(|(_, entry)| {
                 Some(LogPlace {
                     id: id(&entry.name)?.to_owned(),
-                    directory: directory.clone(),
+                    directory: directory.path.clone(),
                 })
             })
         })
+    }
+}
+
+impl Names {
+    fn of(path: &Path, listing: &Listing) -> Self {
+        let mut names = Self {
+            doubtful: Vec::new(),
+            problems: Vec::new(),
+        };
+        for (i, entry) in listing.entries.iter().enumerate() {
+            if id(&entry.name).is_some() && matches!(entry.kind, Kind::Link | Kind::Special) {
+                names.doubtful.push(i);
+            }
+            if let Some(why) = of_no_session(listing, &entry.name, entry.kind) {
+                names
+                    .problems
+                    .push(Problem::new(&path.join(&entry.name), why));
+            }
+        }
+        names
+    }
+}
+
+/// Why an entry that is called like a part of a log belongs to no session; none if it does, or is called otherwise.
+fn of_no_session(listing: &Listing, name: &OsStr, kind: Kind) -> Option<String> {
+    let bytes = name.as_bytes();
+    if let Some(id) = bytes.strip_suffix(LOG_SUFFIX.as_bytes()) {
+        return match std::str::from_utf8(id).map(wrong_id) {
+            Ok(None) => (kind == Kind::Directory).then(|| "a directory, no log".to_owned()),
+            Ok(Some(why)) => Some(format!("what its name gives as an ID is none: {why}")),
+            Err(_) => Some("what its name gives as an ID is none: it is not UTF-8".to_owned()),
+        };
+    }
+    let is_object = [OBJECT_SUFFIX, TEMPORARY_SUFFIX]
+        .iter()
+        .any(|suffix| bytes.ends_with(suffix.as_bytes()));
+    if !is_object {
+        return None;
+    }
+    match name.to_str().and_then(sidecar_id) {
+        None => Some("an object whose name gives no session and position".to_owned()),
+        Some(id) => {
+            let log = format!("{id}{LOG_SUFFIX}");
+            let is_there = listing.kind(OsStr::new(&log)).is_some();
+            (!is_there).then(|| format!("an object without its log, {log}"))
+        }
     }
 }
 
@@ -95,7 +200,7 @@ impl LogPlace {
     /// The log and its finished objects now.
     pub(super) fn files(&self, walk: &Walk<'_>, session: &mut SessionFiles) {
         let mut files = Vec::new();
-        let mut take = |name: &str, role| match self.look(walk, name) {
+        let mut take = |name: &str, role| match look(walk.sources, &self.directory, name.as_ref()) {
             Ok(Some((path, metadata))) => files.push(SourceFile {
                 role,
                 path,
@@ -142,35 +247,43 @@ impl LogPlace {
                 }
             })
     }
+}
 
-    /// The path of a file without links and its state; none if it is not there, or why it cannot be used.
-    fn look(&self, walk: &Walk<'_>, name: &str) -> Result<Option<(PathBuf, Metadata)>, String> {
-        let path = self.directory.join(name);
-        let metadata = match std::fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            metadata => metadata.map_err(|error| format!("cannot be looked at: {error}"))?,
-        };
-        let (path, metadata) = if metadata.is_symlink() {
-            self.follow(walk, &path)?
-        } else {
-            (path, metadata)
-        };
-        if metadata.is_file() {
-            Ok(Some((path, metadata)))
-        } else {
-            Err(format!("{}, which is never opened", kind_of(&metadata)))
-        }
+/// The path of a file of this directory without links and its state; none if it is not there, or why it cannot be used.
+fn look(
+    sources: &[Source],
+    directory: &Path,
+    name: &OsStr,
+) -> Result<Option<(PathBuf, Metadata)>, String> {
+    let path = directory.join(name);
+    let metadata = match std::fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        metadata => metadata.map_err(|error| format!("cannot be looked at: {error}"))?,
+    };
+    let (path, metadata) = if metadata.is_symlink() {
+        follow(sources, directory, &path)?
+    } else {
+        (path, metadata)
+    };
+    if metadata.is_file() {
+        Ok(Some((path, metadata)))
+    } else {
+        Err(format!("{}, which is never opened", kind_of(&metadata)))
     }
+}
 
-    fn follow(&self, walk: &Walk<'_>, path: &Path) -> Result<(PathBuf, Metadata), String> {
-        let nowhere = |_| "a symbolic link that leads nowhere".to_owned();
-        let target = path.canonicalize().map_err(nowhere)?;
-        if !inside(walk.sources, &self.directory, &target) {
-            return Err("a symbolic link that leads out of the source".to_owned());
-        }
-        let metadata = std::fs::metadata(&target).map_err(nowhere)?;
-        Ok((target, metadata))
+fn follow(
+    sources: &[Source],
+    directory: &Path,
+    path: &Path,
+) -> Result<(PathBuf, Metadata), String> {
+    let nowhere = |_| "a symbolic link that leads nowhere".to_owned();
+    let target = path.canonicalize().map_err(nowhere)?;
+    if !inside(sources, directory, &target) {
+        return Err("a symbolic link that leads out of the source".to_owned());
     }
+    let metadata = std::fs::metadata(&target).map_err(nowhere)?;
+    Ok((target, metadata))
 }
 
 fn id(name: &OsStr) -> Option<&str> {

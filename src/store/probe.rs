@@ -1,20 +1,28 @@
-//! A bounded look at the head of a file whose name does not say whose it is: is it a transcript, and of which session?
+//! Bounded looks at the ends of a file. The head: is it a transcript, and of which session? The tail: which session goes on
+//! where this one ends?
 
 use super::open::{open, read_at};
 use super::{Fingerprint, StoreError};
+use memchr::memmem;
 use quick_cache::sync::Cache;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// How much of a file is looked at, at first and at most. The first lines of nearly every transcript fit into the first.
 const LOOKS: [usize; 2] = [16 << 10, 256 << 10];
 
+/// How much of a file's end is looked at. What names the next session is among the last lines that a harness writes, and
+/// those beside it are short.
+const TAIL: u64 = 64 << 10;
+
 /// Files whose answer is remembered.
 const REMEMBERED: usize = 65_536;
 
 /// What the head of a file says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     /// Whether some line is an object with a `type` and a `uuid` or `sessionId`.
     pub(super) transcript: bool,
@@ -26,39 +34,83 @@ pub(super) struct Head {
     pub(super) forked_from: Option<String>,
 }
 
-/// Answers that were given, each good for one state of its file.
-pub(super) struct Probes(Cache<PathBuf, (Fingerprint, Head)>);
+/// What the tail of a file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tail {
+    /// The sessions in which its lines of type `continued-in` say that it goes on.
+    pub(super) continued_in: Vec<String>,
+}
 
-impl Probes {
+/// Answers that were given, each good for one state of its file.
+pub(super) struct Probes<T>(Cache<PathBuf, (Fingerprint, T)>);
+
+impl<T: Clone> Probes<T> {
     pub(super) fn new() -> Self {
         Self(Cache::new(REMEMBERED))
     }
 
-    /// What the head of this file says, read only if the file changed since it was last asked for.
-    pub(super) fn head(&self, path: &Path, state: Fingerprint) -> Result<Head, StoreError> {
-        self.head_or(path, state, || look(path))
-    }
-
-    /// The same, with `look` in place of reading it.
-    pub(super) fn head_or(
+    /// What was answered for this state of the file; where nothing was, what this look says.
+    pub(super) fn ask(
         &self,
         path: &Path,
         state: Fingerprint,
-        look: impl FnOnce() -> Result<Head, StoreError>,
-    ) -> Result<Head, StoreError> {
-        if let Some((seen, head)) = self.0.get(path)
+        look: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Some((seen, answer)) = self.0.get(path)
             && seen == state
         {
-            return Ok(head);
+            return Ok(answer);
         }
-        let head = look()?;
-        self.0.insert(path.to_path_buf(), (state, head.clone()));
-        Ok(head)
+        let answer = look()?;
+        self.0.insert(path.to_path_buf(), (state, answer.clone()));
+        Ok(answer)
     }
 }
 
-/// Reads the head of this file.
-pub(super) fn look(path: &Path) -> Result<Head, StoreError> {
+impl Probes<Head> {
+    /// What the head of this file says, read only if the file changed since it was last asked for.
+    pub(super) fn head(&self, path: &Path, state: Fingerprint) -> Result<Head, StoreError> {
+        self.ask(path, state, || look_at_head(path))
+    }
+}
+
+/// Reads the tail of a file of this size.
+pub(super) fn look_at_tail(path: &Path, size: u64) -> Result<Tail, StoreError> {
+    let io = |source| StoreError::io(path, "read", source);
+    // One byte more than is looked at tells whether the first line in it is whole.
+    let start = size.saturating_sub(TAIL + 1);
+    let length = usize::try_from(size - start).map_err(|_| io(ErrorKind::FileTooLarge.into()))?;
+    let mut bytes = vec![0; length];
+    let filled = read_at(&open(path)?, &mut bytes, start).map_err(io)?;
+    bytes.truncate(filled);
+    let whole = match start {
+        0 => &bytes[..],
+        _ => memchr::memchr(b'\n', &bytes).map_or(&[][..], |end| &bytes[end + 1..]),
+    };
+    Ok(read_tail(whole))
+}
+
+fn read_tail(bytes: &[u8]) -> Tail {
+    const KIND: &str = "continued-in";
+    let mut tail = Tail::default();
+    for line in bytes.split(|&b| b == b'\n') {
+        // Nearly no line says so, and looking for the word costs far less than reading the line.
+        if memmem::find(line, KIND.as_bytes()).is_none() {
+            continue;
+        }
+        let keys = read_keys(line);
+        if keys.kind.as_deref() == Some(KIND)
+            && let Some(next) = keys.continued_in
+            && !tail.continued_in.contains(&next)
+        {
+            tail.continued_in.push(next);
+        }
+    }
+    tail
+}
+
+/// Reads the head of a file.
+pub(super) fn look_at_head(path: &Path) -> Result<Head, StoreError> {
     let file = open(path)?;
     let mut head = Head::default();
     for size in LOOKS {
@@ -78,7 +130,7 @@ fn read_head(bytes: &[u8]) -> Head {
     let mut head = Head::default();
     for line in bytes.split(|&b| b == b'\n') {
         let keys = read_keys(line);
-        head.transcript |= keys.kind && (keys.uuid.is_some() || keys.session.is_some());
+        head.transcript |= keys.kind.is_some() && (keys.uuid.is_some() || keys.session.is_some());
         head.session = head.session.or(keys.session);
         head.first = head.first.or(keys.uuid);
         head.forked_from = head.forked_from.or(keys.forked_from);
@@ -99,10 +151,11 @@ impl Head {
 /// The keys of a line that matter here.
 #[derive(Default)]
 struct Keys {
-    kind: bool,
+    kind: Option<String>,
     uuid: Option<String>,
     session: Option<String>,
     forked_from: Option<String>,
+    continued_in: Option<String>,
 }
 
 /// The value of `forkedFrom`.
@@ -136,17 +189,11 @@ impl<'de> Visitor<'de> for KeysVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "type" => self.0.kind |= map.next_value_seed(TextSeed)?.is_some(),
-                "uuid" => {
-                    let uuid = map.next_value_seed(TextSeed)?;
-                    self.0.uuid = self.0.uuid.take().or(uuid);
-                }
+                "type" => text_into(&mut self.0.kind, &mut map)?,
+                "uuid" => text_into(&mut self.0.uuid, &mut map)?,
+                "sessionId" => text_into(&mut self.0.session, &mut map)?,
+                "continuedInSessionId" => text_into(&mut self.0.continued_in, &mut map)?,
                 "forkedFrom" => self.0.forked_from = map.next_value::<ForkedFrom>()?.session,
-                "sessionId" => {
-                    let session = map.next_value_seed(TextSeed)?;
-                    // Of two equal keys the first counts, as everywhere.
-                    self.0.session = self.0.session.take().or(session);
-                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -154,6 +201,16 @@ impl<'de> Visitor<'de> for KeysVisitor<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads a key's value. Of two equal keys the first counts, as everywhere.
+fn text_into<'de, A: MapAccess<'de>>(
+    field: &mut Option<String>,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    let text = map.next_value_seed(TextSeed)?;
+    *field = field.take().or(text);
+    Ok(())
 }
 
 /// A string that is not empty; none for any other value.
@@ -253,6 +310,30 @@ mod tests {
         assert_eq!(head(surrogate), (true, Some("s".to_owned())));
         let deep = format!("{{\"a\":{}, \"type\":\"x\"", "[".repeat(200_000));
         assert_eq!(head(&deep), (false, None));
+    }
+
+    #[test]
+    fn the_tail_names_the_sessions_in_which_this_one_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        let tail = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            look_at_tail(&path, text.len() as u64).unwrap().continued_in
+        };
+        let line = "{\"type\":\"continued-in\",\"continuedInSessionId\":\"t\"}\n";
+        assert_eq!(tail(line), ["t"]);
+        assert_eq!(tail(&line.repeat(2)), ["t"]);
+        let second = line.replace("\"t\"", "\"u\"");
+        assert_eq!(tail(&format!("{line}{{}}\n{second}")), ["t", "u"]);
+        let other = line.replace("\"continued-in\"", "\"mode\",\"a\":\"continued-in\"");
+        assert_eq!(tail(&other), [""; 0], "no other line says so");
+        let cut = line.trim_end_matches("\"}\n");
+        assert_eq!(tail(cut), [""; 0], "an ID that is not whole is none");
+        // The bound, to the byte.
+        let last = "x".repeat(usize::try_from(TAIL).unwrap() - line.len());
+        let before = "{\"a\":1}\n";
+        assert_eq!(tail(&format!("{before}{line}{last}")), ["t"]);
+        assert_eq!(tail(&format!("{before}{line}{last}x")), [""; 0]);
     }
 
     #[test]

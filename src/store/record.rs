@@ -2,7 +2,8 @@
 
 use super::listing::{Kind, Listing, Listings, Named};
 use super::name::safe_id;
-use super::{FileRole, Fingerprint, Problem, Source, SourceFile};
+use super::{FileRole, Problem, Source, SourceFile, StoreError};
+use crate::record::is_entry_file;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +20,7 @@ const MOST_ENTRIES: usize = 1_000_000;
 /// The sessions that have a folder in the record directories of one time.
 #[derive(Debug, Default)]
 pub(super) struct Records {
-    /// Their folders by session ID.
+    /// Their folders by session ID, in the order of the sources.
     pub(super) sessions: BTreeMap<String, Vec<PathBuf>>,
     listings: Vec<Arc<Listing>>,
 }
@@ -80,75 +81,83 @@ impl Records {
     }
 }
 
-/// The entries in these folders of one session, by name, and what is none: base name and why.
-pub(super) fn entries(
-    folders: &[PathBuf],
-    listings: &Listings,
-    unused: &mut Vec<(String, String)>,
-) -> Vec<SourceFile> {
-    let mut files = Vec::new();
-    for folder in folders {
-        let base = |name: &OsStr| name.to_string_lossy().into_owned();
-        let listing = match listings.list(folder) {
-            Ok(listing) => listing,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => {
-                let name = folder.file_name().unwrap_or_default();
-                unused.push((base(name), format!("cannot be listed: {error}")));
-                continue;
+/// The entries in this folder of one session, by name.
+pub(super) fn entries(folder: &Path, listings: &Listings) -> Found {
+    let mut found = Found::default();
+    let base = |name: &OsStr| name.to_string_lossy().into_owned();
+    let listing = match listings.list(folder) {
+        Ok(listing) => listing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
+        Err(error) => {
+            // Whatever it holds is unknown evidence, as each damaged entry is.
+            let name = base(folder.file_name().unwrap_or_default());
+            found
+                .unread
+                .push((name, format!("cannot be listed: {error}")));
+            return found;
+        }
+    };
+    for Named { name, .. } in &listing.entries {
+        if !is_entry_file(&base(name)) {
+            found
+                .unused
+                .push((base(name), "no entry of a record".to_owned()));
+            continue;
+        }
+        let path = folder.join(name);
+        match super::status(&path) {
+            Ok(_) if found.files.len() >= MOST_ENTRIES => {
+                let why = format!("the record has more than {MOST_ENTRIES} entries here");
+                found.unread.push((base(name), why));
+                break;
             }
-        };
-        for Named { name, kind, .. } in &listing.entries {
-            let path = folder.join(name);
-            let why = match kind {
-                Kind::File if Path::new(name).extension() != Some(OsStr::new("json")) => {
-                    "no entry of a record"
-                }
-                Kind::File if files.len() >= MOST_ENTRIES => {
-                    unused.push((
-                        base(name),
-                        format!("the record has more than {MOST_ENTRIES} entries here"),
-                    ));
-                    break;
-                }
-                Kind::File => {
-                    // One that went away since its folder was listed is none any more.
-                    if let Ok(metadata) = std::fs::symlink_metadata(&path) {
-                        // The same entry in two sources is one.
-                        let alike = |file: &&SourceFile| {
-                            file.name == Path::new(name) && file.fingerprint.size == metadata.len()
-                        };
-                        if folders.len() > 1
-                            && files
-                                .iter()
-                                .find(alike)
-                                .is_some_and(|file| same(&file.path, &path))
-                        {
-                            continue;
-                        }
-                        files.push(SourceFile {
-                            role: FileRole::Entry,
-                            name: PathBuf::from(name),
-                            fingerprint: Fingerprint::of(&metadata),
-                            path,
-                        });
-                    }
-                    continue;
-                }
-                Kind::Link => "a symbolic link, which is not followed in a record",
-                Kind::Directory | Kind::Special => "no entry of a record",
-            };
-            unused.push((base(name), why.to_owned()));
+            Ok(fingerprint) => found.files.push(SourceFile {
+                role: FileRole::Entry,
+                name: PathBuf::from(name),
+                fingerprint,
+                path,
+            }),
+            // One that went away since its folder was listed is none any more.
+            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            }
+            Err(error) => found.unread.push((base(name), error.reason())),
         }
     }
-    files.sort_by(|a, b| a.name.cmp(&b.name));
-    files
+    found.files.sort_by(|a, b| a.name.cmp(&b.name));
+    found.unread.sort();
+    found
 }
 
-/// Whether two entries of one name and length hold the same bytes.
-fn same(one: &Path, other: &Path) -> bool {
-    let bytes = |path: &Path| std::fs::read(path).ok();
-    bytes(one).is_some_and(|one| Some(one) == bytes(other))
+/// What lies in a session's folder of a record.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Its entries, by name.
+    pub(super) files: Vec<SourceFile>,
+    /// What stands under an entry's name and cannot be opened, which may be any entry: base name and why.
+    pub(super) unread: Vec<(String, String)>,
+    /// What is no entry: base name and why.
+    pub(super) unused: Vec<(String, String)>,
+}
+
+impl Found {
+    /// The files of the other one with their equals here, by name and size; none if it has one that is not here.
+    pub(super) fn pairs<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> Option<Vec<(&'a SourceFile, &'a SourceFile)>> {
+        let like = |file: &'a SourceFile| {
+            let at = self
+                .files
+                .binary_search_by(|mine| mine.name.cmp(&file.name));
+            let mine = &self.files[at.ok()?];
+            (mine.fingerprint.size == file.fingerprint.size).then_some((mine, file))
+        };
+        let known = other
+            .unread
+            .iter()
+            .all(|unread| self.unread.contains(unread));
+        known.then(|| other.files.iter().map(like).collect())?
+    }
 }
 
 /// Whether a directory is a record's: a folder in it holds a file with an entry's name, or it holds a record's settings and nothing else.

@@ -29,6 +29,7 @@ impl Walk<'_> {
             id: id.to_owned(),
             fragments: Vec::new(),
             record: Vec::new(),
+            record_unread: Vec::new(),
             unused: Vec::new(),
             older: Vec::new(),
         };
@@ -55,7 +56,12 @@ impl Walk<'_> {
                 files: found.files,
             });
         }
-        session.record = record::entries(&located.record, self.listings, &mut session.unused);
+        if let Some(folder) = &located.record {
+            let mut found = record::entries(folder, self.listings);
+            session.record = found.files;
+            session.record_unread = found.unread;
+            session.unused.append(&mut found.unused);
+        }
         session
     }
 }

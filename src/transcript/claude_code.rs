@@ -8,7 +8,7 @@ mod fields;
 mod kinds;
 mod wrapper;
 
-use std::collections::HashSet;
+use foldhash::{HashSet, HashSetExt as _};
 
 use super::json::{Malformed, Scanner};
 use super::keep::Keeper;
@@ -54,6 +54,13 @@ impl File {
         }
     }
 
+    /// Says how long the file is, so that room for what is kept of it is made at once. A guess will do.
+    pub fn expect(&mut self, length: u64) {
+        // In most transcripts less than half is kept; what is more makes its own room.
+        let room = usize::try_from(length / 2).unwrap_or(0).min(MOST_ROOM);
+        self.kept.keeper.reserve(room);
+    }
+
     /// Reads the whole lines of a piece and says how many bytes they are; the next piece begins with what follows them.
     /// Nothing refers to the piece afterwards.
     pub fn take(&mut self, piece: &[u8]) -> usize {
@@ -72,6 +79,9 @@ impl File {
         }
     }
 }
+
+/// Bytes of room that are made before anything is read.
+const MOST_ROOM: usize = 256 << 20;
 
 /// What stays of a file.
 #[derive(Debug)]
@@ -148,9 +158,6 @@ impl<'a> Reader<'a> {
         out.forked_from = out
             .forked_from
             .or_else(|| fields.forked_from.map(&mut keep));
-        out.continued_in = out
-            .continued_in
-            .or_else(|| fields.continued_in.map(&mut keep));
         let at = fields
             .timestamp
             .map_or(Stamp::Missing, |text| self.stamp(text));

@@ -74,6 +74,14 @@ pub fn write(raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Shown) {
 /// never cut. What is not shown is counted without being kept, in `blocks_cut` and `bytes_cut`; the other counts are of
 /// what is shown.
 pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Shown) -> u64 {
+    if raw.form == Form::Shown {
+        let fits = cut_at(limit, raw.bytes);
+        let not_shown = (raw.bytes.len() - fits) as u64;
+        out.extend_from_slice(&raw.bytes[..fits]);
+        shown.blocks_cut += u64::from(not_shown > 0);
+        shown.bytes_cut += not_shown;
+        return not_shown;
+    }
     let start = out.len();
     // Most texts fit, and then the plain loop is the fast one.
     if raw.bytes.len() <= limit {
@@ -125,6 +133,21 @@ pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Sh
     }
     *shown += counts;
     not_shown
+}
+
+/// How many bytes of a text that is shown as it stands are shown of it where `limit` bytes may be: the cut is where
+/// [`write_up_to`] makes it.
+pub(crate) fn cut_at(limit: usize, text: &[u8]) -> usize {
+    if text.len() <= limit {
+        return text.len();
+    }
+    // The first byte of a character is none of those that go on with one.
+    let starts = |at: &usize| text[*at] & 0xC0 != 0x80;
+    let fits = (0..=limit).rev().find(starts).unwrap_or(0);
+    match memchr::memrchr(b'\n', &text[..fits]) {
+        Some(line) if line > 0 && line >= limit - limit / 4 => line,
+        _ => fits,
+    }
 }
 
 /// The length in bytes of a text's display form.

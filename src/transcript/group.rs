@@ -3,7 +3,7 @@
 //! A turn stands where its first line stands; every later line of the same response adds its blocks to it, whatever stands
 //! between them (`spec/turns.md`). The lines come without copies: what is a copy is decided where the whole session is seen.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::line::{Fact, Line, ResponseLine, What};
 use super::text::{Buffers, Text};

@@ -24,6 +24,11 @@ impl Keeper {
         }
     }
 
+    /// Makes room for this many bytes, so that what is kept need not move while it grows. Room that is not used costs nothing.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     /// Keeps a text that stands in this window, and says where it stands from now on.
     pub(super) fn keep(&mut self, window: &[u8], text: Text) -> Text {
         let start = self.bytes.len();
@@ -61,6 +66,11 @@ impl Keeper {
 /// Appends the inside of a JSON string, decoded, if all of it is shown as it stands; else says no and appends nothing.
 fn decode(raw: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
+    // Short texts are IDs and names, most of them plain.
+    if raw.len() <= SHORT && raw.iter().all(|&byte| is_plain(byte)) {
+        out.extend_from_slice(raw);
+        return true;
+    }
     // Nothing decodes to more bytes than it takes; a step is written whole even where less of it counts.
     out.resize(start + raw.len() + STEP, 0);
     let written = decode_into(raw, &mut out[start..]);
@@ -81,15 +91,23 @@ fn decode_into(raw: &[u8], out: &mut [u8]) -> Option<usize> {
         }
     }
     while let Some(&byte) = raw.get(read) {
-        if byte == b'\\' || !(b' '..0x7f).contains(&byte) {
-            decode_one(raw, &mut read, out, &mut written)?;
-        } else {
+        if is_plain(byte) {
             *out.get_mut(written)? = byte;
             read += 1;
             written += 1;
+        } else {
+            decode_one(raw, &mut read, out, &mut written)?;
         }
     }
     Some(written)
+}
+
+/// The longest text that is looked at as a whole before it is copied.
+const SHORT: usize = 48;
+
+/// Whether a byte stands for itself in a stored string and is shown as it stands.
+fn is_plain(byte: u8) -> bool {
+    byte != b'\\' && (b' '..0x7f).contains(&byte)
 }
 
 /// Decodes the escape, the control character or the run of characters beyond ASCII that stands at `read`.

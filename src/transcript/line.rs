@@ -29,8 +29,6 @@ pub struct FileLines {
     pub live_leaf: Option<Text>,
     /// The session of which lines are said to be a copy.
     pub forked_from: Option<Text>,
-    /// The session in which this one was continued.
-    pub continued_in: Option<Text>,
     /// The bytes that all these texts point into.
     pub texts: Vec<u8>,
 }

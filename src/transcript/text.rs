@@ -3,7 +3,8 @@
 //! A [`Text`] names a stretch of a stored file and how it is written there; nothing is copied or decoded until somebody
 //! needs it. [`Raw`] is the stretch itself, borrowed from its [`Buffers`].
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// How a stretch of bytes is written.
@@ -51,6 +52,17 @@ impl Buffers {
         buffer.map(Arc::clone).unwrap_or_default()
     }
 
+    /// The bytes of a text, for who reads on when the session is gone. Empty if the text points outside.
+    pub fn segment(&self, text: Text) -> Segment {
+        let bytes = self.shared(text.buffer);
+        let range = text.start as usize..text.start as usize + text.len as usize;
+        if bytes.get(range.clone()).is_some() {
+            Segment { bytes, range }
+        } else {
+            Segment::default()
+        }
+    }
+
     /// The stored bytes of a text. Empty if the text points outside, which only a text of another session can.
     pub fn raw(&self, text: Text) -> Raw<'_> {
         let start = text.start as usize;
@@ -78,6 +90,54 @@ impl Buffers {
     /// Whether no byte is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// A stretch of shared bytes, which live as long as any stretch of them.
+#[derive(Clone, Debug, Default)]
+pub struct Segment {
+    bytes: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Segment {
+    /// This stretch of the bytes; what is outside of them is left out.
+    pub fn new(bytes: Arc<Vec<u8>>, range: Range<usize>) -> Self {
+        let end = range.end.min(bytes.len());
+        let range = range.start.min(end)..end;
+        Self { bytes, range }
+    }
+
+    /// The bytes of which this is a stretch.
+    pub fn whole(&self) -> &Arc<Vec<u8>> {
+        &self.bytes
+    }
+}
+
+impl From<Arc<Vec<u8>>> for Segment {
+    fn from(bytes: Arc<Vec<u8>>) -> Self {
+        let range = 0..bytes.len();
+        Self { bytes, range }
+    }
+}
+
+impl From<Vec<u8>> for Segment {
+    fn from(bytes: Vec<u8>) -> Self {
+        Arc::new(bytes).into()
+    }
+}
+
+impl Deref for Segment {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.range.clone()]
+    }
+}
+
+impl Borrow<[u8]> for Segment {
+    fn borrow(&self) -> &[u8] {
+        self
     }
 }
 

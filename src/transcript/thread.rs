@@ -126,6 +126,13 @@ pub enum Block {
         /// Which of the session's stored results.
         result: u32,
     },
+    /// An object that an event names and that cannot be shown.
+    NotStored {
+        /// The base name of its file.
+        name: String,
+        /// Why it cannot be shown, in our words.
+        why: String,
+    },
     /// A block of a type that this program does not know, shown as the JSON that it is.
     Other {
         /// The type that the block names.
@@ -154,7 +161,7 @@ impl Block {
                 .into_iter()
                 .flatten()
                 .for_each(each),
-            Self::Stored { .. } => {}
+            Self::Stored { .. } | Self::NotStored { .. } => {}
             Self::Other { kind, value } => {
                 kind.iter_mut().for_each(&mut *each);
                 each(value);

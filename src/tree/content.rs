@@ -2,6 +2,7 @@
 
 use super::Content;
 use crate::store;
+use crate::transcript::Segment;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -15,8 +16,10 @@ pub(super) const MOST_IN_MEMORY: u64 = 64 << 20;
 pub(super) enum Bytes {
     /// Segments with the offset at which each begins.
     Memory {
-        parts: Vec<(u64, Arc<Vec<u8>>)>,
+        parts: Vec<(u64, Segment)>,
         len: u64,
+        /// Bytes that stay in memory for them.
+        weight: u64,
     },
     /// A temporary file that has no name.
     File { file: File, len: u64 },
@@ -25,7 +28,7 @@ pub(super) enum Bytes {
 impl Bytes {
     /// Takes the parts, in order. What is too large for memory goes to a temporary file; where that fails it stays in
     /// memory, and the log says so.
-    pub(super) fn new(parts: Vec<Arc<Vec<u8>>>) -> Self {
+    pub(super) fn new(parts: Vec<Segment>) -> Self {
         let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
         if len > MOST_IN_MEMORY {
             match spill(&parts) {
@@ -40,8 +43,9 @@ impl Bytes {
     }
 
     /// Takes the parts, in order, however large: of what is not to be written to a disk.
-    pub(super) fn in_memory_only(parts: Vec<Arc<Vec<u8>>>) -> Self {
+    pub(super) fn in_memory_only(parts: Vec<Segment>) -> Self {
         let len = parts.iter().map(|part| part.len() as u64).sum();
+        let weight = weight(&parts);
         let mut at = 0;
         let parts = parts
             .into_iter()
@@ -52,7 +56,7 @@ impl Bytes {
                 (start, part)
             })
             .collect();
-        Self::Memory { parts, len }
+        Self::Memory { parts, len, weight }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -64,7 +68,7 @@ impl Bytes {
     /// Bytes held in memory.
     pub(super) fn in_memory(&self) -> u64 {
         match self {
-            Self::Memory { parts, .. } => parts.iter().map(|(_, p)| p.capacity() as u64).sum(),
+            Self::Memory { weight, .. } => *weight,
             Self::File { .. } => 0,
         }
     }
@@ -93,7 +97,19 @@ impl Bytes {
     }
 }
 
-fn spill(parts: &[Arc<Vec<u8>>]) -> io::Result<File> {
+/// Bytes that these segments keep in memory: all of what each is a stretch of, once, and the list itself.
+fn weight(parts: &[Segment]) -> u64 {
+    let mut wholes: Vec<_> = parts
+        .iter()
+        .map(|part| (Arc::as_ptr(part.whole()), part.whole().len()))
+        .collect();
+    wholes.sort_unstable();
+    wholes.dedup();
+    let bytes: usize = wholes.into_iter().map(|(_, len)| len).sum();
+    (bytes + parts.len() * size_of::<(u64, Segment)>()) as u64
+}
+
+fn spill(parts: &[Segment]) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     for part in parts {
         file.write_all(part)?;
@@ -159,7 +175,7 @@ mod tests {
     use super::*;
 
     fn bytes(parts: &[&str]) -> Arc<Bytes> {
-        let parts = parts.iter().map(|p| Arc::new(p.as_bytes().to_vec()));
+        let parts = parts.iter().map(|p| p.as_bytes().to_vec().into());
         Arc::new(Bytes::new(parts.collect()))
     }
 
@@ -192,8 +208,8 @@ mod tests {
 
     #[test]
     fn large_content_lies_in_a_file_and_reads_the_same() {
-        let part = Arc::new(vec![b'x'; 40 << 20]);
-        let end = Arc::new(b"end".to_vec());
+        let part = Segment::from(vec![b'x'; 40 << 20]);
+        let end = Segment::from(b"end".to_vec());
         let large = Arc::new(Bytes::new(vec![part.clone(), part.clone(), end]));
         assert!(matches!(*large, Bytes::File { .. }));
         assert_eq!(large.in_memory(), 0);

@@ -16,6 +16,7 @@ use crate::store::{Index, SessionFiles, Store, safe_name, safe_name_within};
 use jiff::Timestamp;
 use names::{project, short, slug};
 use rayon::prelude::*;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -168,8 +169,6 @@ struct Known {
     /// Its row of the table.
     row: Box<str>,
     started: Option<Timestamp>,
-    /// When it was, for the order of the table.
-    when: Option<Timestamp>,
     modified: Option<SystemTime>,
     /// The names below `by-project` under which it is.
     projects: Box<[Arc<str>]>,
@@ -303,12 +302,10 @@ impl Seen {
                 }
                 _ => summary.prompt.as_deref().and_then(slug).map(Box::from),
             };
-            let changed = || summary.changed?.try_into().ok();
             let known = Known {
                 state,
                 row: row(id, &summary),
                 started: summary.started,
-                when: summary.started.or_else(changed),
                 modified: summary.modified,
                 projects: summary.places.iter().map(|p| project(p).into()).collect(),
                 id: before.map_or_else(|| short(&ids, i).len(), |(_, known)| known.id),
@@ -328,7 +325,8 @@ fn state(files: &SessionFiles) -> u64 {
 
 fn make(sessions: &Sessions) -> Overview {
     let mut newest_first: Vec<(&Arc<str>, &Arc<Known>)> = sessions.iter().collect();
-    newest_first.sort_unstable_by_key(|(id, known)| (std::cmp::Reverse(known.when), *id));
+    // A session without a time is neither new nor old: it stands behind the others, by its ID, and so never moves.
+    newest_first.sort_unstable_by_key(|(id, known)| (Reverse(known.started), *id));
     let mut text = table::Table::new(&[
         "id", "started", "ended", "project", "title", "agents", "bytes", "sources",
     ]);
@@ -366,7 +364,7 @@ fn make(sessions: &Sessions) -> Overview {
     let bytes = text.into_bytes();
     Overview {
         version: version::of_bytes("sessions", &bytes),
-        table: Arc::new(Bytes::new(vec![Arc::new(bytes)])),
+        table: Arc::new(Bytes::new(vec![bytes.into()])),
         modified: newest_first
             .iter()
             .filter_map(|(_, known)| known.modified)

@@ -30,7 +30,7 @@ impl Problems {
         let bytes = table.into_bytes();
         Some(Self {
             version: version::of_bytes("problems", &bytes),
-            bytes: Arc::new(Bytes::new(vec![Arc::new(bytes)])),
+            bytes: Arc::new(Bytes::new(vec![bytes.into()])),
         })
     }
 }

@@ -291,7 +291,7 @@ impl Renderings {
     ) -> Result<Arc<Bytes>, TreeError> {
         let heavy = self.heavy.get(&object_key(&state.id, key), || {
             let session = self.session(state)?;
-            let bytes = Bytes::new(vec![object.bytes(&session.buffers)]);
+            let bytes = Bytes::new(vec![object.bytes(&session.buffers).into()]);
             Ok::<_, TreeError>(Heavy::Object(Arc::new(bytes)))
         })?;
         match heavy {
@@ -384,15 +384,11 @@ impl Renderings {
                     Whose::Session => telemetry::whole(&session, &shown),
                     Whose::Thread(thread) => telemetry::agent(&session, thread, &shown),
                 };
-                return Ok(Rendered::new(
-                    keep(vec![Arc::new(bytes)]),
-                    Vec::new(),
-                    shown,
-                ));
+                return Ok(Rendered::new(keep(vec![bytes.into()]), Vec::new(), shown));
             }
             Derived::Messages => {
                 self.rendered.fetch_add(1, Ordering::Relaxed);
-                let messages = keep(vec![Arc::new(artefact::messages(&session))]);
+                let messages = keep(artefact::messages(&session));
                 return Ok(Rendered::new(messages, Vec::new(), Shown::default()));
             }
             Derived::Turns => {
@@ -417,7 +413,11 @@ impl Renderings {
             }
             _ => Vec::new(),
         };
-        Ok(Rendered::new(keep(document.parts), turns, document.shown))
+        Ok(Rendered::new(
+            keep(document.segments),
+            turns,
+            document.shown,
+        ))
     }
 }
 
@@ -456,23 +456,12 @@ fn object_key(session: &Arc<str>, key: u64) -> Key {
 
 /// Where the sections of one thread's turns stand in the whole document, by turn.
 fn sections(document: &Document, thread: ThreadIndex, turns: usize) -> Vec<Option<Range<u64>>> {
-    let mut at = 0;
-    let starts: Vec<u64> = document
-        .parts
-        .iter()
-        .map(|part| {
-            let start = at;
-            at += part.len() as u64;
-            start
-        })
-        .collect();
     let mut sections = vec![None; turns];
     for section in &document.sections {
         if section.thread == thread
             && let Some(place) = sections.get_mut(section.turn)
-            && let Some(start) = starts.get(section.part)
         {
-            *place = Some(start + section.range.start as u64..start + section.range.end as u64);
+            *place = Some(section.range.clone());
         }
     }
     sections

@@ -63,14 +63,18 @@ pub(super) fn of_session(files: &SessionFiles, max_block_bytes: Option<usize>) -
         version.bytes(entry.name.as_os_str().as_bytes());
         version.fingerprint(&entry.fingerprint);
     }
-    for (name, why) in &files.unused {
+    version.number(files.record_unread.len() as u64);
+    for (name, why) in files.record_unread.iter().chain(&files.unused) {
         version.bytes(name.as_bytes());
         version.bytes(why.as_bytes());
     }
     for older in &files.older {
         version.bytes(older.id.as_bytes());
         version.number(u64::from(older.named));
-        version.fingerprint(&older.main.fingerprint);
+        version.number(older.mains.len() as u64);
+        for main in &older.mains {
+            version.fingerprint(&main.fingerprint);
+        }
     }
     version.finish()
 }

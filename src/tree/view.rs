@@ -72,7 +72,7 @@ impl Tree {
             states: States::new(),
             live: Live::new(),
             overviews: Overviews::new(Table::none()),
-            readme: Arc::new(Bytes::new(vec![Arc::new(readme::TEXT.into())])),
+            readme: Arc::new(Bytes::new(vec![readme::TEXT.as_bytes().to_vec().into()])),
             readme_version: version.finish(),
             made: SystemTime::now(),
         }
@@ -86,7 +86,9 @@ impl Tree {
         let sizes = sizes.within(self.options.cache_bytes / 8);
         self.renderings = self.renderings.remembering(sizes);
         self.overviews = Overviews::new(cache.table(Look::TABLE));
-        self.store.remember_in(cache.table("heads"));
+        let ends = ["heads", "tails"].map(|end| cache.table(end));
+        let [heads, tails] = ends;
+        self.store.remember_in(heads, tails);
         self
     }
 

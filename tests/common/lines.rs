@@ -37,6 +37,14 @@ impl Lines {
         )
     }
 
+    /// What the person said, in blocks.
+    pub fn prompt_of(self, blocks: &Value) -> Self {
+        self.record(
+            "user",
+            &json!({"message": {"role": "user", "content": blocks}}),
+        )
+    }
+
     /// A response of one line that says something.
     pub fn answer(self, message: &str, text: &str, output: u64) -> Self {
         self.assistant(message, &json!({"type": "text", "text": text}), output)

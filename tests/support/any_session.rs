@@ -182,7 +182,7 @@ impl Maker<'_> {
     fn blocks(&mut self, kind: TurnKind) -> Vec<Block> {
         let mut blocks = Vec::new();
         for _ in 0..self.choose(4) {
-            blocks.push(match self.choose(8) {
+            blocks.push(match self.choose(9) {
                 0 | 1 => {
                     let (text, shown) = self.text();
                     let kept = matches!(
@@ -211,6 +211,10 @@ impl Maker<'_> {
                     content: (0..self.choose(3)).map(|_| self.piece()).collect(),
                 },
                 6 => self.media(),
+                7 => Block::NotStored {
+                    name: self.string(),
+                    why: self.string(),
+                },
                 _ => self.other(),
             });
         }

@@ -1,10 +1,10 @@
 //! `sessionfs record hook`: the start of a session, out of what Claude Code hands its hooks.
 
 use super::Options;
-use super::input::Input;
+use super::input::{Input, give_up_after};
 use crate::cli::Failure;
 use crate::record::{Json, Start};
-use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a host waits for this hook at most.
@@ -12,14 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Records the start of the session that the hook's input names. Never keeps the host waiting: what takes too long is given up.
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
-    std::thread::spawn(|| {
-        std::thread::sleep(PATIENCE);
-        let seconds = PATIENCE.as_secs();
-        let _: ExitCode = Failure::degraded(format!("it took longer than {seconds} seconds"))
-            .report(crate::cli::Paint::new(clap::ColorChoice::Never, false));
-        std::process::exit(1);
-    });
-    let input = Input::read()?;
+    give_up_after(PATIENCE, &Arc::default());
+    let input = Input::of_standard_input()?;
     let event = input.text_of("hook_event_name")?;
     if event != "SessionStart" {
         return Err(Failure::degraded(format!(

@@ -1,17 +1,23 @@
 //! What a host says of an event: one JSON object on standard input.
 
 use super::Options;
-use crate::cli::Failure;
+use crate::cli::{Failure, Paint};
 use crate::record::{
     Chain, FIELDS, Field, Json, Object, Outcome, Party, Queued, Received, RecordError, Recorder,
     Sent, Start,
 };
-use crate::transcript::text::Raw;
 use jiff::Timestamp;
 use std::io::Read;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Bytes that an event may have.
+/// Bytes that an event may have; the help says so.
 const LARGEST: u64 = 64 << 20;
+
+/// How long a host may take to hand over an event; the help says so.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An event.
 pub(super) struct Input {
@@ -19,8 +25,17 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Reads standard input.
+    /// Reads standard input, for half a minute at most: a host that never ends it must not be kept waiting.
     pub(super) fn read() -> Result<Self, Failure> {
+        let is_read = Arc::new(AtomicBool::new(false));
+        give_up_after(PATIENCE, &is_read);
+        let input = Self::of_standard_input();
+        is_read.store(true, Ordering::SeqCst);
+        input
+    }
+
+    /// Reads standard input, however long it takes.
+    pub(super) fn of_standard_input() -> Result<Self, Failure> {
         let mut bytes = Vec::new();
         let read = std::io::stdin()
             .lock()
@@ -60,7 +75,7 @@ impl Input {
         }
     }
 
-    /// Any value but `null`.
+    /// Any value but `null`. No key stands twice in what was read.
     fn value(&self, key: &str) -> Option<Json<'_>> {
         self.object.get(key).filter(|value| !value.is_null())
     }
@@ -83,7 +98,7 @@ impl Input {
         };
         Ok(Sent {
             at: self.at()?,
-            peer: self.peer()?,
+            peer: self.peer(),
             text: self.text()?,
             queued,
             more: self.more(),
@@ -91,25 +106,20 @@ impl Input {
     }
 
     pub(super) fn received(&self) -> Result<Received<'_>, Failure> {
-        let outcome = match self.optional("outcome")? {
-            None => Outcome::Unknown,
-            Some(name) => {
-                let name = name.as_string().map(Raw::to_text).unwrap_or_default();
-                Outcome::parse(&name).ok_or_else(|| {
-                    wrong(
-                        "outcome",
-                        "it is none of queued, consumed, rejected and unknown",
-                    )
-                })?
-            }
-        };
+        let given = self.value("outcome");
+        let name = given.as_ref().and_then(Json::as_string);
+        let outcome = name.and_then(|name| Outcome::parse(&name.to_text()));
+        let mut more = self.more();
+        if let (Some(given), None) = (given, outcome) {
+            more.push(("outcomeAsGiven".into(), given));
+        }
         Ok(Received {
             at: self.at()?,
-            peer: self.peer()?,
+            peer: self.peer(),
             text: self.text()?,
             envelope: self.value("envelope"),
-            outcome,
-            more: self.more(),
+            outcome: outcome.unwrap_or_default(),
+            more,
         })
     }
 
@@ -137,41 +147,69 @@ impl Input {
             .ok_or_else(|| wrong("text", "it is missing"))
     }
 
-    /// The other session: an object, or only its address or name.
-    fn peer(&self) -> Result<Party<'_>, Failure> {
-        let no_string = || {
-            wrong(
-                "peer",
-                "it is neither an object with as and sessionId nor a string",
-            )
-        };
-        let Some(peer) = self.value("peer") else {
-            return Ok(Party::default());
-        };
-        if peer.as_string().is_some() {
-            return Ok(Party {
-                named: Some(peer),
-                session_id: None,
-            });
-        }
-        let member = |key| match peer.member(key) {
-            Some(value) if value.is_null() => Ok(None),
-            Some(value) if value.as_string().is_none() => Err(no_string()),
-            value => Ok(value.map(Json::into_owned)),
-        };
-        if !peer.bytes().starts_with(b"{") {
-            return Err(no_string());
-        }
-        Ok(Party {
-            named: member("as")?,
-            session_id: member("sessionId")?,
-        })
+    /// The other session: an object, or only its address or name. Of one in any other form nothing is known but what was given,
+    /// which [`Self::more`] keeps.
+    fn peer(&self) -> Party<'_> {
+        self.value("peer").and_then(party).unwrap_or_default()
     }
 
+    /// What the record does not know, and a peer of which it knows less than all.
     fn more(&self) -> Vec<Field<'_>> {
         let more = self.object.iter().filter(|(key, ..)| !FIELDS.contains(key));
-        more.map(|(_, key, value)| (key, value)).collect()
+        let mut more: Vec<_> = more.map(|(_, key, value)| (key, value)).collect();
+        if let Some(peer) = self.value("peer").filter(|peer| !is_whole(peer)) {
+            more.push(("peerAsGiven".into(), peer));
+        }
+        more
     }
+}
+
+/// Ends the program, with nothing recorded, unless it is done by then.
+pub(super) fn give_up_after(patience: Duration, done: &Arc<AtomicBool>) {
+    let done = Arc::clone(done);
+    std::thread::spawn(move || {
+        std::thread::sleep(patience);
+        if !done.load(Ordering::SeqCst) {
+            let seconds = patience.as_secs();
+            let _: ExitCode = Failure::degraded(format!("it took longer than {seconds} seconds"))
+                .hint("whoever runs this must end its standard input")
+                .report(Paint::new(clap::ColorChoice::Never, false));
+            std::process::exit(1);
+        }
+    });
+}
+
+/// Reads a peer: a string, or an object whose `as` and `sessionId` are strings, `null` or not there.
+fn party(peer: Json<'_>) -> Option<Party<'_>> {
+    if peer.as_string().is_some() {
+        return Some(Party {
+            named: Some(peer),
+            session_id: None,
+        });
+    }
+    let object = Object::read(peer.bytes().to_vec()).ok()?;
+    let member = |key| match object.get(key).filter(|value| !value.is_null()) {
+        None => Some(None),
+        Some(value) => value
+            .as_string()
+            .is_some()
+            .then(|| Some(value.into_owned())),
+    };
+    Some(Party {
+        named: member("as")?,
+        session_id: member("sessionId")?,
+    })
+}
+
+/// Whether a peer says nothing beyond what an entry has a place for.
+fn is_whole(peer: &Json<'_>) -> bool {
+    let known = |object: Object| {
+        object
+            .iter()
+            .all(|(key, ..)| matches!(key, "as" | "sessionId"))
+    };
+    peer.as_string().is_some()
+        || (party(peer.clone()).is_some() && Object::read(peer.bytes().to_vec()).is_ok_and(known))
 }
 
 fn wrong(field: &'static str, why: &str) -> Failure {

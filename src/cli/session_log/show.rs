@@ -81,7 +81,14 @@ pub(super) fn run(args: &Args, paint: Paint) -> Result<(), Failure> {
             out.text(&line)?;
         }
     }
-    out.out.flush().map_err(output::failed)
+    out.out.flush().map_err(output::failed)?;
+    // What could be read is printed; who takes it for the whole log must be told.
+    problem.map_or(Ok(()), |problem| {
+        let what = format!("{} is damaged at byte {}", args.log.id, problem.offset);
+        let failure = Failure::new(format!("{what}: {}", problem.reason));
+        Err(failure
+            .hint("what is printed is what can be read; sessionfs log verify names every fault"))
+    })
 }
 
 /// Where and why the log stops being readable, or the first object that is not what its event names.

@@ -1,6 +1,6 @@
 //! The tool calls of a session's threads and the results that answer them.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::Scene;
 use crate::session::assemble::Part;

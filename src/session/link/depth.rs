@@ -1,6 +1,7 @@
 //! How deep under the main thread each agent is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::session::{Agent, ThreadIndex};
 

@@ -1,6 +1,7 @@
 //! Which calls each kind of evidence names for an agent.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Scene;
 use super::calls::{Call, Calls, Tool};

@@ -41,7 +41,6 @@ pub(super) struct Fields {
     pub(super) parent_call: Option<Text>,
     pub(super) compaction: Option<Compaction>,
     pub(super) forked_from: Option<Text>,
-    pub(super) continued_in: Option<Text>,
 }
 
 /// `message` of a user or assistant line.
@@ -115,7 +114,6 @@ impl Reader<'_> {
                 b"leafUuid" => self.text_into(&mut f.leaf)?,
                 b"promptSource" => self.text_into(&mut f.prompt_source)?,
                 b"parentToolUseID" => self.text_into(&mut f.parent_call)?,
-                b"continuedInSessionId" => self.text_into(&mut f.continued_in)?,
                 b"summary" => self.title_into(&mut f.title, TitleBy::Summary)?,
                 b"aiTitle" => self.title_into(&mut f.title, TitleBy::Harness)?,
                 b"customTitle" => self.title_into(&mut f.title, TitleBy::Person)?,

@@ -83,6 +83,7 @@ impl Sizes {
     pub(super) fn parsing(&self, state: &State) {
         if !self.table.is_on()
             || !state.files.record.is_empty()
+            || !state.files.record_unread.is_empty()
             || !state.files.is_unchanged_since(self.table.settled())
         {
             return;
