@@ -73,6 +73,11 @@ impl Cache {
         })
     }
 
+    /// Where the files lie; it need not be there.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// How long files must not have changed for something to be remembered of them, instead of three seconds.
     #[must_use]
     pub fn settled_after(mut self, settled: Duration) -> Self {

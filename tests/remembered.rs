@@ -527,6 +527,30 @@ fn settle(folder: &Path) {
 }
 
 #[test]
+fn nothing_is_remembered_below_a_source_or_where_it_cannot_be() {
+    let home = Home::new();
+    let store = home.demo("store");
+    settle(&home.path(""));
+    let before = common::snapshot(&store);
+    let file = home.path("file");
+    fs::write(&file, "").unwrap();
+    let list = |cache: &Path| {
+        let mut list = home.sessionfs(["list", "-q", "--source", "store"]);
+        let done = list.env("XDG_CACHE_HOME", cache).assert().success();
+        let output = done.get_output().clone();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let usual = list(&home.path("cache"));
+    assert!(home.path("cache/sessionfs").is_dir());
+    for cache in [store.join("cache"), file.clone(), "/proc/none".into()] {
+        assert_eq!(list(&cache), usual, "{}", cache.display());
+    }
+    assert_eq!(common::snapshot(&store), before);
+    assert_eq!(fs::read(file).unwrap(), b"");
+}
+
+#[test]
 fn list_and_mount_remember_privately_and_nothing_else_does() {
     let home = Home::new();
     let store = home.demo("store");

@@ -177,9 +177,12 @@ impl Opened {
         Arc::clone(&self.0)
     }
 
-    /// Where runs over them remember something; none where there is no such place.
+    /// Where runs over them remember something; none where there is no such place, or it lies below one of them, where nothing
+    /// is ever written.
     pub(super) fn cache(&self) -> Option<Cache> {
-        Cache::here(&self.0.identity())
+        let cache = Cache::here(&self.0.identity())?;
+        self.refuse_below(cache.folder()).ok()?;
+        Some(cache)
     }
 
     /// The directories in which their sessions lie, also those to which links lead.

@@ -161,6 +161,15 @@ struct Seen {
 
 type Sessions = HashMap<Arc<str>, Arc<Known>>;
 
+/// Whether these are the same sessions, of each the very same value.
+fn are_same(before: &Sessions, now: &Sessions) -> bool {
+    let is_same = |(id, known): (&Arc<str>, &Arc<Known>)| {
+        let before = before.get(id);
+        before.is_some_and(|before| Arc::ptr_eq(before, known))
+    };
+    before.len() == now.len() && now.iter().all(is_same)
+}
+
 /// One session as it was seen last, in little memory: there may be very many.
 #[derive(Debug)]
 struct Known {
@@ -202,7 +211,10 @@ impl Overviews {
         let start = Instant::now();
         let index = store.index();
         let sessions = seen.meet(store, &index, &self.looks);
-        let overview = Arc::new(make(&sessions));
+        let overview = match &seen.last {
+            Some((_, _, last)) if are_same(&seen.sessions, &sessions) => last.clone(),
+            _ => Arc::new(make(&sessions)),
+        };
         seen.sessions = sessions;
         // The same content keeps its value, so that who holds it shares it.
         let before = seen.last.take().map(|(_, _, before)| before);
@@ -276,7 +288,7 @@ impl Seen {
     /// Looks at all sessions of the index, side by side.
     fn meet(&self, store: &Store, index: &Index, looks: &Table) -> Sessions {
         // What earlier runs saw is in `sessions` after the first look.
-        let recalled = if self.sessions.is_empty() {
+        let recalled = if self.sessions.is_empty() && !index.is_empty() {
             looks.recall()
         } else {
             Recalled::default()
