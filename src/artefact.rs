@@ -10,6 +10,7 @@ mod head;
 mod input;
 mod messages;
 mod names;
+mod reuse;
 mod spine;
 mod thread;
 
@@ -19,7 +20,10 @@ pub use crate::transcript::display::Shown;
 use contain::Page;
 pub use messages::messages;
 use rayon::prelude::*;
+use reuse::Reusable;
+pub use reuse::Stretch;
 use std::ops::Range;
+use std::sync::Arc;
 use thread::Part;
 
 /// Turns that one part of a document holds at most. Parts of one thread are rendered side by side too.
@@ -45,6 +49,8 @@ pub struct Document {
     pub sections: Vec<Section>,
     /// What was escaped, replaced and cut.
     pub shown: Shown,
+    /// The stretches of turns that it is made of, for the document of a session that has grown.
+    pub stretches: Vec<Arc<Stretch>>,
 }
 
 impl Document {
@@ -67,7 +73,17 @@ pub struct Section {
 
 /// The artefact of a whole session: the same session and style give the same bytes.
 pub fn whole(session: &Session, style: Style) -> Document {
-    render(session, style, &plan(session), |shown, page| {
+    whole_again(session, style, None)
+}
+
+/// As [`whole`], the same bytes. `before` is the session before it grew, and what was written of it in the same style: of
+/// stretches of turns that are still the same, what was written serves again.
+pub fn whole_again(
+    session: &Session,
+    style: Style,
+    before: Option<(&Session, &[Arc<Stretch>])>,
+) -> Document {
+    render(session, style, &plan(session), before, |shown, page| {
         head::of_session(session, style, shown, page);
     })
 }
@@ -77,9 +93,15 @@ pub fn agent(session: &Session, thread: ThreadIndex, style: Style) -> Document {
     if thread >= session.threads.len() {
         return Document::default();
     }
-    render(session, style, &[Step::Thread(thread)], |shown, page| {
-        head::of_thread(session, thread, style, shown, page);
-    })
+    render(
+        session,
+        style,
+        &[Step::Thread(thread)],
+        None,
+        |shown, page| {
+            head::of_thread(session, thread, style, shown, page);
+        },
+    )
 }
 
 /// What follows the head, in order.
@@ -131,19 +153,26 @@ fn render(
     session: &Session,
     style: Style,
     steps: &[Step],
+    before: Option<(&Session, &[Arc<Stretch>])>,
     head: impl Fn(&Shown, &mut Page),
 ) -> Document {
     let pieces: Vec<_> = steps
         .iter()
         .flat_map(|step| step.pieces(session, style))
         .collect();
-    let parts: Vec<Part> = pieces
+    let reusable = before.and_then(|(then, stretches)| Reusable::of(then, session, stretches));
+    let stretches: Vec<Arc<Stretch>> = pieces
         .par_iter()
-        .map(|piece| piece.render(session, style))
+        .map(|piece| {
+            let same = reusable.as_ref().and_then(|reusable| reusable.get(piece));
+            same.unwrap_or_else(|| {
+                Arc::new(Stretch::new(piece.clone(), piece.render(session, style)))
+            })
+        })
         .collect();
     let mut document = Document::default();
-    for part in &parts {
-        document.shown += part.page.shown();
+    for stretch in &stretches {
+        document.shown += stretch.shown;
     }
     // The head counts what it shows itself. What it escapes does not depend on the counts in it, so that a first writing finds them.
     let mut page = Page::default();
@@ -153,30 +182,38 @@ fn render(
     head(&document.shown, &mut page);
     let mut at = page.len() as u64;
     document.segments = page.into_segments();
-    for (piece, part) in pieces.iter().zip(parts) {
-        if let Piece::Turns { thread, .. } = *piece {
-            let sections = part.sections.into_iter();
+    for (piece, stretch) in pieces.iter().zip(&stretches) {
+        if let Piece::Turns { thread, .. } | Piece::Spine(thread) = *piece {
+            let sections = stretch.sections.iter();
             document
                 .sections
                 .extend(sections.map(|(turn, range)| Section {
                     thread,
-                    turn,
+                    turn: *turn,
                     range: at + range.start as u64..at + range.end as u64,
                 }));
         }
-        at += part.page.len() as u64;
-        document.segments.extend(part.page.into_segments());
+        at += stretch.len as u64;
+        document.segments.extend_from_slice(&stretch.segments);
     }
+    document.stretches = stretches;
     document
 }
 
 /// What is rendered by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Piece {
+    /// A thread's heading, and what is known of it.
+    Opening(ThreadIndex),
     Turns {
         thread: ThreadIndex,
         turns: Range<TurnIndex>,
     },
-    Words(fn(&Session, u64, &mut Page), u64),
+    /// Other turns are not like those of the spine: its notes count over any number of them.
+    Spine(ThreadIndex),
+    NoMainThread,
+    Unattributed(u64),
+    Service(u64),
     Messages,
 }
 
@@ -184,20 +221,20 @@ impl Step {
     fn pieces(&self, session: &Session, style: Style) -> Vec<Piece> {
         match *self {
             Self::Thread(thread) => {
+                if style == Style::Spine {
+                    return vec![Piece::Spine(thread)];
+                }
                 let count = session.threads[thread].turns.len();
-                // The spine's notes count over any number of turns.
-                let size = if style == Style::Spine {
-                    count.max(1)
-                } else {
-                    TURNS_A_PART
-                };
-                let starts = (0..count.max(1)).step_by(size);
-                let turns = starts.map(|start| start..(start + size).min(count));
-                turns.map(|turns| Piece::Turns { thread, turns }).collect()
+                let starts = (0..count).step_by(TURNS_A_PART);
+                let turns = starts.map(|start| start..(start + TURNS_A_PART).min(count));
+                let turns = turns.map(|turns| Piece::Turns { thread, turns });
+                std::iter::once(Piece::Opening(thread))
+                    .chain(turns)
+                    .collect()
             }
-            Self::NoMainThread => vec![Piece::Words(no_main_thread, 0)],
-            Self::Unattributed(count) => vec![Piece::Words(unattributed, count)],
-            Self::Service(count) => vec![Piece::Words(service, count)],
+            Self::NoMainThread => vec![Piece::NoMainThread],
+            Self::Unattributed(count) => vec![Piece::Unattributed(count)],
+            Self::Service(count) => vec![Piece::Service(count)],
             Self::Messages => vec![Piece::Messages],
         }
     }
@@ -205,27 +242,28 @@ impl Step {
 
 impl Piece {
     fn render(&self, session: &Session, style: Style) -> Part {
+        let mut part = Part::default();
+        let page = &mut part.page;
         match self {
-            Self::Turns { thread, turns } => match style {
-                Style::Cut(limit) => thread::turns(session, *thread, turns.clone(), limit),
-                Style::Full => thread::turns(session, *thread, turns.clone(), None),
-                Style::Spine => spine::turns(session, *thread),
-            },
-            Self::Words(words, count) => {
-                let mut part = Part::default();
-                words(session, *count, &mut part.page);
-                part
+            Self::Opening(thread) => thread::opening(session, *thread, page),
+            Self::Turns { thread, turns } => {
+                let limit = match style {
+                    Style::Cut(limit) => limit,
+                    Style::Full | Style::Spine => None,
+                };
+                return thread::turns(session, *thread, turns.clone(), limit);
             }
-            Self::Messages => {
-                let mut part = Part::default();
-                messages::section(session, style, &mut part.page);
-                part
-            }
+            Self::Spine(thread) => return spine::turns(session, *thread),
+            Self::NoMainThread => no_main_thread(session, page),
+            Self::Unattributed(count) => unattributed(*count, page),
+            Self::Service(count) => service(*count, page),
+            Self::Messages => messages::section(session, style, page),
         }
+        part
     }
 }
 
-fn no_main_thread(session: &Session, _: u64, page: &mut Page) {
+fn no_main_thread(session: &Session, page: &mut Page) {
     page.heading(2, "Main thread");
     page.paragraph(match session.completeness.main_thread {
         MainThread::Unreadable => "Its file could not be read.",
@@ -238,7 +276,7 @@ fn no_main_thread(session: &Session, _: u64, page: &mut Page) {
     });
 }
 
-fn unattributed(_: &Session, count: u64, page: &mut Page) {
+fn unattributed(count: u64, page: &mut Page) {
     page.heading(2, "Unattributed sub-agents");
     page.paragraph((
         "Sub-agents of this session to which no stored spawn leads from the main thread: ",
@@ -247,7 +285,7 @@ fn unattributed(_: &Session, count: u64, page: &mut Page) {
     ));
 }
 
-fn service(_: &Session, count: u64, page: &mut Page) {
+fn service(count: u64, page: &mut Page) {
     page.heading(2, "Service threads");
     page.paragraph((
         "Threads that the harness ran for itself, and nobody spawned: ",

@@ -8,6 +8,7 @@ mod account;
 mod assemble;
 mod attribution;
 mod copied;
+mod follow;
 mod from_log;
 mod gaps;
 mod glance;
@@ -26,11 +27,13 @@ use crate::session_log::State;
 use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub(crate) use about::last_part;
 pub use attribution::{Attribution, Candidates, EntryIndex, Why};
-pub use open::open;
+pub use follow::Reads;
 use open::sum_up;
+pub use open::{open, open_again};
 
 /// One session, complete in memory: its files' bytes, its threads, its totals, its gaps.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ pub struct Session {
     pub attributions: BTreeMap<TurnIndex, Attribution>,
     /// The framed log that the session was read from; none where it was none.
     pub log: Option<LogState>,
+    /// How far its files were read, if it is followed.
+    pub reads: Arc<Reads>,
     /// What is not known.
     pub completeness: Completeness,
 }

@@ -24,7 +24,7 @@ impl Part {
     }
 }
 
-/// A thread's turns with these numbers, every block of them, after the thread's heading if they are the first.
+/// A thread's turns with these numbers, every block of them.
 pub(super) fn turns(
     session: &Session,
     index: ThreadIndex,
@@ -47,9 +47,6 @@ pub(super) fn turns(
         sections: Vec::with_capacity(turns.len()),
     };
     let markers = Markers::of(session, index);
-    if range.start == 0 {
-        opening(session, index, &mut part.page);
-    }
     for (turn, number) in turns.iter().zip(range) {
         let start = part.page.len();
         heading(session, turn, number, &mut part.page);

@@ -296,6 +296,7 @@ impl Reading {
             log: is_readable.then_some(log_state),
             entries: Entries::default(),
             attributions: BTreeMap::new(),
+            reads: Arc::default(),
             completeness,
         };
         sum_up(&mut session);

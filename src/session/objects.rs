@@ -92,6 +92,14 @@ impl Stored {
         }
     }
 
+    /// Whether it is shown as the other is.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let facts = |of: &Self| (of.bytes.len, of.sha256, of.is_text);
+        facts(self) == facts(other)
+            && self.name == other.name
+            && self.media_type == other.media_type
+    }
+
     /// Its name under `objects/`.
     pub fn object(&self) -> String {
         named(self.name.as_bytes(), &self.sha256)

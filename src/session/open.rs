@@ -1,6 +1,7 @@
 //! A session from its files to its last total.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -28,13 +29,25 @@ use super::{
 /// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read or placed is a fact
 /// in [`Completeness`].
 pub fn open(files: &SessionFiles) -> Session {
-    let mut session = from_log::open(files).unwrap_or_else(|| of_transcripts(files));
+    open_from(files, |files| of_transcripts(files, None, false))
+}
+
+/// As [`open`], and so that the session can be followed: `before` is what it was, as this opened it, and of what was read then
+/// nothing is read again. The result is that of [`open`].
+pub fn open_again(files: &SessionFiles, before: Option<&Session>) -> Session {
+    open_from(files, |files| of_transcripts(files, before, true))
+}
+
+fn open_from(files: &SessionFiles, read: impl FnOnce(&SessionFiles) -> Session) -> Session {
+    let mut session = from_log::open(files).unwrap_or_else(|| read(files));
     take_in_record(files, &mut session);
     session
 }
 
-fn of_transcripts(session: &SessionFiles) -> Session {
-    let mut files = read(session);
+fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool) -> Session {
+    let before = before.map(|before| &*before.reads);
+    let mut files = read(session, before, follow);
+    let reads = Arc::new(std::mem::take(&mut files.reads));
     let mut completeness = Completeness::default();
     note_files(&files, &mut completeness);
     let about = About::of(&files);
@@ -156,6 +169,7 @@ fn of_transcripts(session: &SessionFiles) -> Session {
         entries: Entries::default(),
         attributions: BTreeMap::new(),
         log: None,
+        reads,
         completeness,
     };
     sum_up(&mut session);

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::store::{self, FileRole, SessionFiles, SourceFile};
-use crate::transcript::claude_code;
+use crate::store::{FileRole, SessionFiles, SourceFile};
 use crate::transcript::line::FileLines;
 use crate::transcript::text::Buffers;
 
+use super::follow::{Reading, Reads};
 use super::objects::Stored;
 use super::sidecar::{self, RunRecord, Sidecar};
 use super::{SourceUnused, stored};
@@ -34,6 +34,8 @@ pub(super) struct Files {
     pub unused: Vec<SourceUnused>,
     /// Whether a main thread's file is there but could not be read.
     pub main_unreadable: bool,
+    /// How far the threads' files were read.
+    pub reads: Reads,
 }
 
 /// One thread's file.
@@ -49,7 +51,9 @@ pub(super) struct ThreadFile {
     pub lines: FileLines,
 }
 
-pub(super) fn read(session: &SessionFiles) -> Files {
+/// Reads the files of a session. What was read of them before is not read again; how far they are read now is said only if
+/// somebody will `follow` the session.
+pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool) -> Files {
     let mut files = Files::default();
     let mut wanted: Vec<&SourceFile> = Vec::new();
     let mut results: Vec<&SourceFile> = Vec::new();
@@ -88,47 +92,46 @@ pub(super) fn read(session: &SessionFiles) -> Files {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].fingerprint.size));
     let windows = Windows::default();
+    let reading = Reading::new(&wanted, before, follow);
     let mut read: Vec<(usize, Result<_, _>)> = order
         .into_par_iter()
         .with_max_len(1)
         .map(|i| {
-            let file = wanted[i];
-            let mut reader = claude_code::File::new(i as u32, i as u32);
-            reader.expect(file.fingerprint.size);
             let mut window = windows.take();
-            let rest = store::read_by(&file.path, file.fingerprint.size, &mut window, |piece| {
-                reader.take(piece)
-            });
-            let parsed = rest.map(|rest| reader.end(rest));
+            let outcome = reading.read(i, wanted[i], &mut window);
             windows.put(window);
-            (i, parsed)
+            (i, outcome)
         })
         .collect();
     read.sort_by_key(|(i, _)| *i);
-    let mut buffers = Vec::with_capacity(read.len());
-    for (i, parsed) in read {
+    let mut buffers = vec![Arc::default(); reading.buffers()];
+    for (i, outcome) in read {
         let file = wanted[i];
         let agent = match &file.role {
             FileRole::Agent(id) => Some(id.clone()),
             _ => None,
         };
-        match parsed {
-            Ok(mut lines) => {
-                buffers.push(Arc::new(std::mem::take(&mut lines.texts)));
+        match outcome {
+            Ok(outcome) => {
+                for (number, buffer) in outcome.buffers {
+                    buffers[number as usize] = buffer;
+                }
+                files.reads.threads.push(outcome.read);
                 files.threads.push(ThreadFile {
                     agent,
                     source: i as u32,
                     run: sidecar::run_of(&file.name),
-                    lines,
+                    lines: outcome.lines,
                 });
             }
             Err(error) => {
-                buffers.push(Arc::default());
+                files.reads.threads.push(None);
                 files.main_unreadable |= agent.is_none();
                 unused(&mut files, file, &error.reason());
             }
         }
     }
+    files.reads.buffers = buffers.len();
     files.stored = stored::read(&results, &mut buffers, |file, why| {
         unused(&mut files, file, why);
     });

@@ -4,6 +4,7 @@ use super::{Fingerprint, StoreError};
 use nix::fcntl::OFlag;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -62,13 +63,13 @@ pub fn read(path: &Path, length: u64) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-/// Reads a stored file up to `length`, as [`read`] does, but through a window that is used again: `take` is given what is in the
+/// Reads a stretch of a stored file, as [`read`] does, but through a window that is used again: `take` is given what is in the
 /// window and says how much of it is done with; the rest stays, with more of the file behind it. Gives what is left at the end.
 ///
 /// The window grows where `take` can do nothing with what is in it.
 pub fn read_by<'w>(
     path: &Path,
-    length: u64,
+    stretch: Range<u64>,
     window: &'w mut Vec<u8>,
     mut take: impl FnMut(&[u8]) -> usize,
 ) -> Result<&'w [u8], StoreError> {
@@ -78,8 +79,8 @@ pub fn read_by<'w>(
         window.resize(WINDOW, 0);
     }
     // What of the file is in the window, and where in the file that ends.
-    let (mut held, mut at) = (0, 0u64);
-    while at < length {
+    let (mut held, mut at) = (0, stretch.start);
+    while at < stretch.end {
         if held == window.len() {
             let more = window.len();
             let full = window.try_reserve_exact(more);
@@ -87,7 +88,7 @@ pub fn read_by<'w>(
             window.resize(2 * more, 0);
         }
         let room = window.len() - held;
-        let wanted = usize::try_from(length - at).map_or(room, |left| left.min(room));
+        let wanted = usize::try_from(stretch.end - at).map_or(room, |left| left.min(room));
         let filled = read_at(&file, &mut window[held..held + wanted], at).map_err(io)?;
         if filled == 0 {
             break;

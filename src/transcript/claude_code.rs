@@ -68,6 +68,31 @@ impl File {
         self.records.take(piece, |record| reader.record(&record))
     }
 
+    /// Where the reading stands after the whole lines so far, to go on from there when the file has grown.
+    pub fn pause(&self) -> Paused {
+        let Kept {
+            source,
+            out,
+            versions,
+            directories,
+            sessions,
+            progress,
+            keeper: _,
+        } = &self.kept;
+        Paused {
+            records: self.records.clone(),
+            kept: Kept {
+                source: *source,
+                keeper: Keeper::default(),
+                out: out.clone(),
+                versions: versions.clone(),
+                directories: directories.clone(),
+                sessions: sessions.clone(),
+                progress: progress.clone(),
+            },
+        }
+    }
+
     /// Reads what is left at the end of the file, and gives all that it says.
     pub fn end(mut self, rest: &[u8]) -> FileLines {
         let mut reader = Reader::new(rest, &mut self.kept);
@@ -80,11 +105,44 @@ impl File {
     }
 }
 
+/// A file that was read to the end of its last whole line. What was kept of it stays in the buffers that it went to.
+#[derive(Debug)]
+pub struct Paused {
+    records: Records,
+    kept: Kept,
+}
+
+impl Paused {
+    /// How many bytes of the file were read.
+    pub fn offset(&self) -> u64 {
+        self.records.offset
+    }
+
+    /// What the file says so far, without the texts themselves.
+    pub fn lines(&self) -> FileLines {
+        FileLines {
+            found: self.records.found.clone(),
+            ..self.kept.out.clone()
+        }
+    }
+
+    /// Goes on behind what was read. `buffer` is the number of the texts that are new.
+    pub fn resume(&self, buffer: u32) -> File {
+        File {
+            records: self.records.clone(),
+            kept: Kept {
+                keeper: Keeper::new(buffer),
+                ..self.kept.clone()
+            },
+        }
+    }
+}
+
 /// Bytes of room that are made before anything is read.
 const MOST_ROOM: usize = 256 << 20;
 
 /// What stays of a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Kept {
     source: u32,
     keeper: Keeper,

@@ -7,7 +7,7 @@ use super::text::Text;
 use super::thread::{Block, Origin, Stamp, TurnKind, Usage};
 
 /// The lines of one file.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FileLines {
     /// Every record in file order, repeated ones included.
     pub lines: Vec<Line>,

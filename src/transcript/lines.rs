@@ -63,7 +63,7 @@ pub struct Records {
     pub found: Found,
     source: u32,
     /// Where the next piece begins in the file.
-    offset: u64,
+    pub(super) offset: u64,
 }
 
 impl Records {

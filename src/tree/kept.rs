@@ -60,6 +60,12 @@ where
         self.cache.get(key).or_else(|| self.large.get(key))
     }
 
+    /// Lets go of a value, if it is there.
+    pub(super) fn remove(&self, key: &K) {
+        self.cache.remove(key);
+        self.large.remove(key);
+    }
+
     /// The value, made if it is not there. Who asks for the same while it is made waits for it; nobody else does. Where
     /// making fails, the next one that waits tries.
     ///
@@ -101,6 +107,14 @@ where
         let (_, value, asked) = values.iter_mut().find(|(other, ..)| other == key)?;
         *asked = Instant::now();
         Some(value.clone())
+    }
+
+    fn remove(&self, key: &K) {
+        let mut values = self.values();
+        let at = values.iter().position(|(other, ..)| other == key);
+        let removed = at.and_then(|at| values.remove(at));
+        drop(values);
+        drop(removed);
     }
 
     /// Keeps a value. Where nobody can be set to let it go in time, it is not kept.

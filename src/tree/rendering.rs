@@ -4,6 +4,7 @@
 //! sizes and times, a few bytes a turn. So a directory lists and a file has its size although the document is long gone,
 //! and only reading renders it again, to the same bytes.
 
+mod latest;
 mod sizes;
 
 use super::content::Bytes;
@@ -11,7 +12,7 @@ use super::kept::{Kept, Weighs};
 use super::place::{Derived, Owner};
 use super::state::State;
 use super::{Options, TreeError};
-use crate::artefact::{self, Document, Style};
+use crate::artefact::{self, Document, Stretch, Style};
 use crate::cache::Table;
 use crate::session::objects::{Object, objects};
 use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
@@ -20,6 +21,7 @@ use crate::telemetry;
 use crate::transcript::display::Shown;
 use crate::transcript::{Block, Turn, TurnKind};
 use crate::turns;
+use latest::Latest;
 use serde::{Deserialize, Serialize};
 use sizes::Sizes;
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Everything that is made from sessions.
 pub(super) struct Renderings {
@@ -36,6 +38,7 @@ pub(super) struct Renderings {
     heavy: Kept<Key, Heavy>,
     light: Kept<Key, Light>,
     sizes: Sizes,
+    latest: Latest,
     rendered: AtomicU64,
 }
 
@@ -88,6 +91,8 @@ pub(super) struct Rendered {
     pub(super) bytes: Arc<Bytes>,
     pub(super) outline: Arc<Outline>,
     shown: Shown,
+    /// What a later version of the same document is made of where it is the same.
+    stretches: Vec<Arc<Stretch>>,
 }
 
 /// A rendered file without its bytes.
@@ -200,6 +205,7 @@ impl Renderings {
             heavy: Kept::new(options.cache_bytes - light),
             light: Kept::new(light),
             sizes: Sizes::new(Table::none()),
+            latest: Latest::default(),
             rendered: AtomicU64::new(0),
         }
     }
@@ -347,7 +353,12 @@ impl Renderings {
     fn session(&self, state: &State) -> Result<Arc<Session>, TreeError> {
         let heavy = self.heavy.get(&state.version().key(What::Session), || {
             self.sizes.parsing(state);
-            let session = session::open(&state.files);
+            let before = self.before(state.version(), What::Session);
+            let session = if before.is_some() || is_live(state) {
+                session::open_again(&state.files, before.as_deref())
+            } else {
+                session::open(&state.files)
+            };
             // Only what grew meanwhile was read as it was found: up to the length seen. Anything else may have been
             // read half old and half new, and is not what this version says.
             match self.store.files(&state.files.id) {
@@ -356,8 +367,59 @@ impl Renderings {
             }
         })?;
         match heavy {
-            Heavy::Session(session) => Ok(session),
+            Heavy::Session(session) => {
+                self.note(&session, state.version(), What::Session);
+                Ok(session)
+            }
             Heavy::File(_) | Heavy::Object(_) => Err(stale(state)),
+        }
+    }
+
+    /// The session in the latest version of which this was made, if that is another version and still kept.
+    fn before(&self, now: Version<'_>, what: What) -> Option<Arc<Session>> {
+        let version = self.latest.of(now.session, what)?;
+        let session = now.session;
+        if version == now.version {
+            return None;
+        }
+        match self
+            .heavy
+            .peek(&Version { session, version }.key(What::Session))?
+        {
+            Heavy::Session(session) => Some(session),
+            Heavy::File(_) | Heavy::Object(_) => None,
+        }
+    }
+
+    /// The artefact of a whole session, made of what is the same in its latest version that was made.
+    fn artefact(&self, session: &Session, state: &State, file: Derived, style: Style) -> Document {
+        let what = What::File(Whose::Session, file);
+        let now = state.version();
+        let before = self.before(now, what).and_then(|before| {
+            let version = self.latest.of(now.session, what)?;
+            let session = now.session;
+            match self.heavy.peek(&Version { session, version }.key(what))? {
+                Heavy::File(rendered) => Some((before, rendered)),
+                Heavy::Session(_) | Heavy::Object(_) => None,
+            }
+        });
+        let before = before
+            .as_ref()
+            .map(|(session, rendered)| (&**session, rendered.stretches.as_slice()));
+        let document = artefact::whole_again(session, style, before);
+        self.note(session, now, what);
+        document
+    }
+
+    /// Notes that this was made of a session that is followed. What was made of it before the last time goes: else the many
+    /// versions of one growing session would drive out everything else.
+    fn note(&self, session: &Session, now: Version<'_>, what: What) {
+        if session.reads.buffers() == 0 {
+            return;
+        }
+        if let Some(version) = self.latest.note(now, what) {
+            let session = now.session;
+            self.heavy.remove(&Version { session, version }.key(what));
         }
     }
 
@@ -404,7 +466,7 @@ impl Renderings {
         };
         self.rendered.fetch_add(1, Ordering::Relaxed);
         let (document, thread) = match whose {
-            Whose::Session => (artefact::whole(&session, style), main()),
+            Whose::Session => (self.artefact(&session, state, file, style), main()),
             Whose::Thread(thread) => (artefact::agent(&session, thread, style), Some(thread)),
         };
         let turns = match (file, thread) {
@@ -413,11 +475,12 @@ impl Renderings {
             }
             _ => Vec::new(),
         };
-        Ok(Rendered::new(
-            keep(document.segments),
-            turns,
-            document.shown,
-        ))
+        let mut rendered = Rendered::new(keep(document.segments), turns, document.shown);
+        // What lies in a file because it is large is not kept in memory beside it.
+        if rendered.bytes.in_memory() > 0 {
+            rendered.stretches = document.stretches;
+        }
+        Ok(rendered)
     }
 }
 
@@ -442,6 +505,7 @@ impl Rendered {
             bytes,
             outline,
             shown,
+            stretches: Vec::new(),
         }
     }
 }
@@ -485,6 +549,14 @@ fn only_grew(before: &SessionFiles, now: &SessionFiles) -> bool {
     })
 }
 
+/// How long after its last change a session is taken to be one that goes on.
+const LIVE: Duration = Duration::from_mins(15);
+
+/// Whether the session is likely to grow while somebody reads it. It decides only what is kept for then.
+fn is_live(state: &State) -> bool {
+    state.modified.elapsed().is_ok_and(|since| since < LIVE)
+}
+
 fn stale(state: &State) -> TreeError {
     TreeError::Stale(PathBuf::from("sessions").join(&*state.id))
 }
@@ -500,13 +572,21 @@ impl Weighs for Heavy {
     fn weight(&self) -> u64 {
         ENTRY
             + match self {
-                Self::File(rendered) => rendered.bytes.in_memory() + outline(&rendered.outline),
+                Self::File(rendered) => {
+                    let stretches = rendered.stretches.iter().map(|stretch| stretch.weight());
+                    rendered.bytes.in_memory()
+                        + outline(&rendered.outline)
+                        + stretches.sum::<usize>() as u64
+                }
                 Self::Object(bytes) => bytes.in_memory(),
                 Self::Session(session) => {
                     let turns = session.threads.iter().flat_map(|thread| &thread.turns);
                     let turns: usize = turns
                         .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
                         .sum();
+                    // Of a session that is followed, its lines are kept beside its turns.
+                    let followed = if session.reads.buffers() > 0 { 2 } else { 1 };
+                    let turns = turns * followed;
                     let threads = session.threads.len() as u64 * THREAD;
                     let entries = session.entries.len_in_memory();
                     SESSION + threads + (session.buffers.len() + turns + entries) as u64

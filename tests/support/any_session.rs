@@ -555,6 +555,7 @@ impl Maker<'_> {
                 objects: 2,
                 bytes: 3,
             }),
+            reads: std::sync::Arc::default(),
             completeness,
             entries: Entries::default(),
             attributions: BTreeMap::new(),

@@ -1,0 +1,202 @@
+//! How far the files of a session were read, so that a session that grows is read on and not anew.
+//!
+//! A file is gone on with where it is the same file, is no shorter than what was read of it, and the last bytes that were read
+//! still stand where they stood (`spec/architecture.md`, fingerprint). The texts that were kept stay where they are; those that
+//! are new go to a buffer of their own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::store::{self, Fingerprint, SourceFile, StoreError};
+use crate::transcript::claude_code::{File, Paused};
+use crate::transcript::line::FileLines;
+
+/// What was read of a session's files.
+#[derive(Debug, Default)]
+pub struct Reads {
+    /// One for each thread's file, in the order in which they were read; none for one that could not be read.
+    pub(super) threads: Vec<Option<Arc<Read>>>,
+    /// Buffers that hold what was kept of them. Further buffers hold stored results.
+    pub(super) buffers: usize,
+}
+
+impl Reads {
+    /// How many of the session's first buffers hold what was kept of threads' files.
+    pub fn buffers(&self) -> usize {
+        self.buffers
+    }
+}
+
+/// What was read of one thread's file.
+#[derive(Debug)]
+pub(super) struct Read {
+    path: PathBuf,
+    fingerprint: Fingerprint,
+    paused: Paused,
+    /// Whether nothing stood behind the last whole line.
+    whole: bool,
+    /// The last bytes before the place where it was paused.
+    end: Vec<u8>,
+    /// What was kept: the number of each buffer, and the buffer.
+    buffers: Vec<(u32, Arc<Vec<u8>>)>,
+}
+
+/// Bytes that are compared before a file is gone on with.
+const END: usize = 4096;
+
+/// Buffers that one file's texts lie in at most; then it is read anew, into one.
+const MOST_BUFFERS: usize = 1000;
+
+/// Reads the threads' files of one session.
+pub(super) struct Reading<'a> {
+    before: &'a [Option<Arc<Read>>],
+    /// Whether it will be asked how far the files were read.
+    follow: bool,
+    /// The number of the next buffer that is new beside the first ones.
+    next_buffer: AtomicU32,
+}
+
+/// What reading one file gave.
+pub(super) struct Outcome {
+    pub(super) lines: FileLines,
+    pub(super) buffers: Vec<(u32, Arc<Vec<u8>>)>,
+    pub(super) read: Option<Arc<Read>>,
+}
+
+impl<'a> Reading<'a> {
+    /// For these files. What was read before serves where the files are the same ones, in the same order.
+    pub(super) fn new(wanted: &[&SourceFile], before: Option<&'a Reads>, follow: bool) -> Self {
+        let before = before.filter(|before| {
+            let paths = before
+                .threads
+                .iter()
+                .map(|read| read.as_ref().map(|r| &r.path));
+            paths.eq(wanted.iter().map(|file| Some(&file.path)))
+        });
+        let used = before.map_or(wanted.len(), |before| before.buffers);
+        Self {
+            before: before.map_or(&[], |before| &before.threads),
+            follow,
+            next_buffer: AtomicU32::new(used as u32),
+        }
+    }
+
+    /// How many buffers hold what was kept, once all files are read.
+    pub(super) fn buffers(&self) -> usize {
+        self.next_buffer.load(Ordering::Relaxed) as usize
+    }
+
+    /// Reads the file with this index, through a window that is used again.
+    pub(super) fn read(
+        &self,
+        index: usize,
+        file: &SourceFile,
+        window: &mut Vec<u8>,
+    ) -> Result<Outcome, StoreError> {
+        if let Some(before) = self.before.get(index).and_then(Option::as_ref) {
+            if before.whole && before.fingerprint == file.fingerprint {
+                return Ok(Outcome {
+                    lines: before.paused.lines(),
+                    buffers: before.buffers.clone(),
+                    read: Some(before.clone()),
+                });
+            }
+            if before.goes_on(file)? {
+                let buffer = self.next_buffer.fetch_add(1, Ordering::Relaxed);
+                let on = On {
+                    reader: before.paused.resume(buffer),
+                    offset: before.paused.offset(),
+                    end: before.end.clone(),
+                    buffer,
+                    buffers: before.buffers.clone(),
+                };
+                return self.read_on(on, file, window);
+            }
+        }
+        let number = index as u32;
+        let mut reader = File::new(number, number);
+        reader.expect(file.fingerprint.size);
+        let anew = On {
+            reader,
+            offset: 0,
+            end: Vec::new(),
+            buffer: number,
+            buffers: Vec::new(),
+        };
+        self.read_on(anew, file, window)
+    }
+
+    fn read_on(
+        &self,
+        on: On,
+        file: &SourceFile,
+        window: &mut Vec<u8>,
+    ) -> Result<Outcome, StoreError> {
+        let On {
+            mut reader,
+            offset,
+            mut end,
+            buffer,
+            mut buffers,
+        } = on;
+        let stretch = offset..file.fingerprint.size;
+        let rest = store::read_by(&file.path, stretch, window, |piece| {
+            let read = reader.take(piece);
+            if self.follow {
+                let last = &piece[read.saturating_sub(END)..read];
+                end.drain(..(end.len() + last.len()).saturating_sub(END).min(end.len()));
+                end.extend_from_slice(last);
+            }
+            read
+        })?;
+        let (paused, whole) = (self.follow.then(|| reader.pause()), rest.is_empty());
+        let mut lines = reader.end(rest);
+        buffers.push((buffer, Arc::new(std::mem::take(&mut lines.texts))));
+        let read = paused.map(|paused| {
+            Arc::new(Read {
+                path: file.path.clone(),
+                fingerprint: file.fingerprint,
+                paused,
+                whole,
+                end,
+                buffers: buffers.clone(),
+            })
+        });
+        Ok(Outcome {
+            lines,
+            buffers,
+            read,
+        })
+    }
+}
+
+/// A file in the middle of being read.
+struct On {
+    reader: File,
+    offset: u64,
+    end: Vec<u8>,
+    buffer: u32,
+    buffers: Vec<(u32, Arc<Vec<u8>>)>,
+}
+
+impl Read {
+    /// Whether what was read still stands at the beginning of this file.
+    fn goes_on(&self, file: &SourceFile) -> Result<bool, StoreError> {
+        let offset = self.paused.offset();
+        // Of the same length with other times it may hold anything.
+        let grew =
+            file.fingerprint.size > self.fingerprint.size || file.fingerprint == self.fingerprint;
+        if self.fingerprint.identity() != file.fingerprint.identity()
+            || !grew
+            || self.buffers.len() >= MOST_BUFFERS
+        {
+            return Ok(false);
+        }
+        let mut now = vec![0; self.end.len()];
+        let opened = store::open(&file.path)?;
+        let from = offset - self.end.len() as u64;
+        let filled = store::read_at(&opened, &mut now, from);
+        Ok(filled.is_ok_and(|filled| filled == now.len()) && now == self.end)
+    }
+}
