@@ -8,6 +8,7 @@ mod block;
 pub mod claude_code;
 pub mod display;
 pub mod group;
+pub mod identity;
 pub mod json;
 mod keep;
 pub mod line;

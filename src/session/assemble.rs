@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
+use crate::transcript::identity::Identity;
 use crate::transcript::line::{Fact, Line, What};
 use crate::transcript::text::{Buffers, Text};
 use crate::transcript::thread::{Block, Stamp};
@@ -51,8 +52,6 @@ pub(super) struct Assembled {
     pub lines_duplicate: u64,
 }
 
-type Uuid<'a> = Cow<'a, [u8]>;
-
 pub(super) fn assemble(files: &mut Files) -> Assembled {
     let buffers = &files.buffers;
     let (mains, agents): (Vec<_>, Vec<_>) = std::mem::take(&mut files.threads)
@@ -60,10 +59,10 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         .partition(|file| file.agent.is_none());
     let mut assembled = Assembled::default();
     let main = merge_main(mains, buffers, &mut assembled);
-    let main_uuids: HashSet<Uuid<'_>> = main
+    let main_uuids: HashSet<Identity<'_>> = main
         .iter()
         .flat_map(|d| &d.lines)
-        .filter_map(|l| uuid(buffers, l))
+        .filter_map(|l| Identity::of(l, buffers))
         .collect();
     let mut drafts = merge_agents(agents, buffers, &mut assembled);
     let spawned = spawned_ids(&drafts, main.as_ref(), &files.sidecars, buffers);
@@ -75,17 +74,19 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         draft.part = part;
     }
     // A line that the main thread has is no agent's, and a service thread keeps only what no other thread has.
-    let others: HashSet<Uuid<'_>> = drafts
+    let with_service = (drafts.iter()).any(|draft| matches!(draft.part, Part::Service(_)));
+    let others: HashSet<Identity<'_>> = drafts
         .iter()
-        .filter(|d| d.part == Part::Agent)
+        .filter(|d| with_service && d.part == Part::Agent)
         .flat_map(|d| &d.lines)
-        .filter_map(|l| uuid(buffers, l))
+        .filter_map(|l| Identity::of(l, buffers))
         .collect();
     // Nor is a response that another thread has: a side question replays its thread's under uuids of its own.
     let answers = |draft: &Draft| message_ids(draft, buffers);
-    let answered: HashSet<Uuid<'_>> = main
+    let answered: HashSet<Cow<'_, [u8]>> = main
         .iter()
-        .chain(drafts.iter().filter(|draft| draft.part == Part::Agent))
+        .filter(|_| with_service)
+        .chain((drafts.iter()).filter(|draft| with_service && draft.part == Part::Agent))
         .flat_map(answers)
         .collect();
     for draft in &mut drafts {
@@ -95,7 +96,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
             let foreign = |u| main_uuids.contains(&u) || (is_service && others.contains(&u));
             let replayed =
                 is_service && message_id(line, buffers).is_some_and(|id| answered.contains(&id));
-            !replayed && !uuid(buffers, line).is_some_and(foreign)
+            !replayed && !Identity::of(line, buffers).is_some_and(foreign)
         });
         assembled.lines_duplicate += (before - draft.lines.len()) as u64;
     }
@@ -128,7 +129,7 @@ fn merge_main(
         .flatten()
         .filter(|line| has_usage(line))
         .count() as u64;
-    let mut seen: HashSet<Uuid<'_>> = HashSet::new();
+    let mut seen: HashSet<Identity<'_>> = HashSet::new();
     let mut lines = Vec::with_capacity(queues.iter().map(VecDeque::len).sum());
     while let Some(next) = (0..queues.len())
         .filter(|&i| !queues[i].is_empty())
@@ -137,7 +138,7 @@ fn merge_main(
         // Up to and including the stamped line that made this file the next one.
         while let Some(line) = queues[next].pop_front() {
             let stamped = line.at.at().is_some();
-            if uuid(buffers, &line).is_none_or(|uuid| seen.insert(uuid)) {
+            if Identity::of(&line, buffers).is_none_or(|uuid| seen.insert(uuid)) {
                 lines.push(line);
             } else {
                 assembled.lines_duplicate += 1;
@@ -176,7 +177,7 @@ fn merge_agents(
 ) -> Vec<Draft> {
     struct Candidate<'a> {
         draft: Draft,
-        uuids: Vec<Uuid<'a>>,
+        uuids: Vec<Identity<'a>>,
     }
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for file in files {
@@ -187,11 +188,11 @@ fn merge_agents(
             .iter()
             .filter(|line| has_usage(line))
             .count() as u64;
-        let mut seen: HashSet<Uuid<'_>> = HashSet::new();
+        let mut seen: HashSet<Identity<'_>> = HashSet::new();
         let mut uuids = Vec::new();
         let mut lines = Vec::with_capacity(file.lines.lines.len());
         for line in file.lines.lines {
-            if let Some(uuid) = uuid(buffers, &line) {
+            if let Some(uuid) = Identity::of(&line, buffers) {
                 if !seen.insert(uuid.clone()) {
                     assembled.lines_duplicate += 1;
                     continue;
@@ -218,7 +219,7 @@ fn merge_agents(
             .cmp(&a.uuids.len())
             .then_with(|| a.draft.id.cmp(&b.draft.id))
     });
-    let mut by_first: HashMap<Uuid<'_>, Vec<usize>> = HashMap::new();
+    let mut by_first: HashMap<Identity<'_>, Vec<usize>> = HashMap::new();
     let mut merged: Vec<Candidate<'_>> = Vec::new();
     for candidate in candidates {
         let first = candidate.uuids.first().cloned();
@@ -257,8 +258,8 @@ fn merge_agents(
 fn part_of(
     draft: &Draft,
     buffers: &Buffers,
-    main: &HashSet<Uuid<'_>>,
-    spawned: &HashSet<Uuid<'_>>,
+    main: &HashSet<Identity<'_>>,
+    spawned: &HashSet<Cow<'_, [u8]>>,
 ) -> Part {
     if let Some(kind) = service_by_name(&draft.id) {
         return Part::Service(kind);
@@ -270,8 +271,9 @@ fn part_of(
         return Part::Agent;
     }
     let first = draft.lines.iter().find(|line| line.uuid.is_some());
-    let in_main =
-        |text: Option<Text>| text.is_some_and(|text| main.contains(&buffers.raw(text).decode()));
+    let in_main = |text: Option<Text>| {
+        text.is_some_and(|text| main.contains(&Identity::named(text, buffers)))
+    };
     match first {
         Some(line) if in_main(line.uuid) || in_main(line.parent) => {
             Part::Service(ServiceKind::Copy)
@@ -291,12 +293,12 @@ pub(super) fn service_by_name(id: &str) -> Option<ServiceKind> {
     named.map(|(_, kind)| kind)
 }
 
-fn message_ids<'a>(draft: &Draft, buffers: &'a Buffers) -> Vec<Uuid<'a>> {
+fn message_ids<'a>(draft: &Draft, buffers: &'a Buffers) -> Vec<Cow<'a, [u8]>> {
     let lines = draft.lines.iter();
     lines.filter_map(|line| message_id(line, buffers)).collect()
 }
 
-fn message_id<'a>(line: &Line, buffers: &'a Buffers) -> Option<Uuid<'a>> {
+fn message_id<'a>(line: &Line, buffers: &'a Buffers) -> Option<Cow<'a, [u8]>> {
     match &line.what {
         What::Response(response) => Some(buffers.raw(response.message_id?).decode()),
         _ => None,
@@ -309,7 +311,7 @@ fn spawned_ids<'a>(
     main: Option<&Draft>,
     sidecars: &'a HashMap<String, Sidecar>,
     buffers: &'a Buffers,
-) -> HashSet<Uuid<'a>> {
+) -> HashSet<Cow<'a, [u8]>> {
     let named = sidecars
         .iter()
         .filter(|(_, sidecar)| sidecar.tool_use_id.is_some())
@@ -340,17 +342,17 @@ fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
         .into_iter()
         .partition(|l| l.sidechain);
     main.lines = kept;
-    let place: HashMap<Uuid<'_>, usize> = side
+    let place: HashMap<Identity<'_>, usize> = side
         .iter()
         .enumerate()
-        .filter_map(|(i, line)| Some((uuid(buffers, line)?, i)))
+        .filter_map(|(i, line)| Some((Identity::of(line, buffers)?, i)))
         .collect();
     // Disjoint sets, so that neither order nor a cycle of parents matters. The root of a set is its first line.
     let mut root: Vec<usize> = (0..side.len()).collect();
     for (i, line) in side.iter().enumerate() {
         let parent = line
             .parent
-            .and_then(|parent| place.get(&buffers.raw(parent).decode()).copied());
+            .and_then(|parent| place.get(&Identity::named(parent, buffers)).copied());
         if let Some(parent) = parent {
             let (a, b) = (find(&mut root, i), find(&mut root, parent));
             root[a.max(b)] = a.min(b);
@@ -361,12 +363,12 @@ fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
     let mut thread_of: HashMap<usize, usize> = HashMap::new();
     for (i, line) in side.into_iter().enumerate() {
         let thread = *thread_of.entry(find(&mut root, i)).or_insert_with(|| {
-            let id = uuid(buffers, &line).map_or_else(
+            let id = Identity::of(&line, buffers).map_or_else(
                 || format!("inline-line{}", line.number),
                 |uuid| {
                     format!(
                         "inline-{}",
-                        String::from_utf8_lossy(&uuid)
+                        String::from_utf8_lossy(&uuid.uuid)
                             .chars()
                             .take(8)
                             .collect::<String>()
@@ -426,10 +428,6 @@ fn name_apart(drafts: &mut [Draft]) {
 
 fn has_usage(line: &Line) -> bool {
     matches!(&line.what, What::Response(response) if response.usage.is_some())
-}
-
-fn uuid<'a>(buffers: &'a Buffers, line: &Line) -> Option<Uuid<'a>> {
-    line.uuid.map(|uuid| buffers.raw(uuid).decode())
 }
 
 /// First and last stamped line, and the active time: each stamped line counts the time since the latest one before it, up to

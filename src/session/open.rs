@@ -79,18 +79,16 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
             )
         })
         .collect();
-    let mut linked = link(&Scene {
+    let owners = owning_order(&drafts, &spans);
+    let scene = Scene {
         drafts: &drafts,
         threads: &grouped,
         buffers: &buffers,
         sidecars: &files.sidecars,
         runs: &files.runs,
-    });
-    let owners = owning_order(&drafts, &spans);
-    let mut accounts = account(
-        &owners.iter().map(|&i| &grouped[i]).collect::<Vec<_>>(),
-        &buffers,
-    );
+    };
+    let owned: Vec<&Grouped> = owners.iter().map(|&i| &grouped[i]).collect();
+    let (mut linked, mut accounts) = rayon::join(|| link(&scene), || account(&owned, &buffers));
     let mut totals: Vec<Totals> = vec![Totals::default(); drafts.len()];
     for (&thread, part) in owners.iter().zip(std::mem::take(&mut accounts.threads)) {
         totals[thread] = Totals {

@@ -10,6 +10,7 @@ mod wrapper;
 
 use foldhash::{HashSet, HashSetExt as _};
 
+use super::identity;
 use super::json::{Malformed, Scanner};
 use super::keep::Keeper;
 use super::line::{Aside, Fact, FileLines, Line, ResponseLine, Title, What};
@@ -220,12 +221,14 @@ impl<'a> Reader<'a> {
             .timestamp
             .map_or(Stamp::Missing, |text| self.stamp(text));
         let (uuid, parent, sidechain) = (fields.uuid, fields.parent, fields.sidechain);
+        let uuid_hash = uuid.map_or(0, |uuid| identity::hash(&self.raw(uuid).decode()));
         let mut facts = Vec::new();
         let what = self.what(fields, &mut facts);
         let mut line = Line {
             source: self.file.source,
             number,
             uuid,
+            uuid_hash,
             parent,
             at,
             sidechain,

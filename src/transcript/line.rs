@@ -42,6 +42,8 @@ pub struct Line {
     pub number: u64,
     /// The identity of the record, whatever file it stands in.
     pub uuid: Option<Text>,
+    /// The hash of the uuid ([`super::identity`]); nothing where there is none.
+    pub uuid_hash: u64,
     /// The record that it follows.
     pub parent: Option<Text>,
     /// When it was written.

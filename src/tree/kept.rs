@@ -60,10 +60,10 @@ where
         self.cache.get(key).or_else(|| self.large.get(key))
     }
 
-    /// Lets go of a value, if it is there.
+    /// Lets go of a value, if it is there. Freeing much memory takes time, for which nobody waits.
     pub(super) fn remove(&self, key: &K) {
-        self.cache.remove(key);
-        self.large.remove(key);
+        let removed = (self.cache.remove(key), self.large.remove(key));
+        rayon::spawn(move || drop(removed));
     }
 
     /// The value, made if it is not there. Who asks for the same while it is made waits for it; nobody else does. Where
@@ -109,12 +109,10 @@ where
         Some(value.clone())
     }
 
-    fn remove(&self, key: &K) {
+    fn remove(&self, key: &K) -> Option<(K, V, Instant)> {
         let mut values = self.values();
-        let at = values.iter().position(|(other, ..)| other == key);
-        let removed = at.and_then(|at| values.remove(at));
-        drop(values);
-        drop(removed);
+        let at = values.iter().position(|(other, ..)| other == key)?;
+        values.remove(at)
     }
 
     /// Keeps a value. Where nobody can be set to let it go in time, it is not kept.

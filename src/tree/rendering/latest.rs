@@ -10,7 +10,9 @@ const MOST: usize = 1024;
 
 /// The two versions of each that were made last, the later one first.
 #[derive(Debug, Default)]
-pub(super) struct Latest(Mutex<HashMap<(Arc<str>, What), [Option<u64>; 2]>>);
+pub(super) struct Latest(Mutex<Versions>);
+
+type Versions = HashMap<(Arc<str>, What), [Option<u64>; 2]>;
 
 impl Latest {
     /// The version of which this was made last.
@@ -35,7 +37,7 @@ impl Latest {
     }
 
     /// No code of others runs under the lock, so a poisoned one is whole.
-    fn versions(&self) -> MutexGuard<'_, HashMap<(Arc<str>, What), [Option<u64>; 2]>> {
+    fn versions(&self) -> MutexGuard<'_, Versions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,58 @@
+//! What a line is called, to be looked for among the names of many.
+//!
+//! To put a session together each line's uuid is looked for several times, and most times it is not there. A hash that was taken
+//! while the line was read answers that without going back to the text.
+
+use super::line::Line;
+use super::text::{Buffers, Text};
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::sync::LazyLock;
+
+/// A line's uuid, decoded, with its hash.
+#[derive(Clone, Debug)]
+pub struct Identity<'a> {
+    hash: u64,
+    /// The uuid.
+    pub uuid: Cow<'a, [u8]>,
+}
+
+impl<'a> Identity<'a> {
+    /// What this line is called, if it has a uuid.
+    pub fn of(line: &Line, buffers: &'a Buffers) -> Option<Self> {
+        let uuid = buffers.raw(line.uuid?).decode();
+        Some(Self {
+            hash: line.uuid_hash,
+            uuid,
+        })
+    }
+
+    /// What a line is called that this text names.
+    pub fn named(text: Text, buffers: &'a Buffers) -> Self {
+        let uuid = buffers.raw(text).decode();
+        Self {
+            hash: hash(&uuid),
+            uuid,
+        }
+    }
+}
+
+/// The hash of a decoded uuid. It is another one in each process, so that nobody can choose uuids that are slow to look for.
+pub(super) fn hash(uuid: &[u8]) -> u64 {
+    static STATE: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+    STATE.hash_one(uuid)
+}
+
+impl PartialEq for Identity<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.uuid == other.uuid
+    }
+}
+
+impl Eq for Identity<'_> {}
+
+impl Hash for Identity<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}

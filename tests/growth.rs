@@ -1,0 +1,232 @@
+//! A session that grows is read on from where it was read to, and everything made of it is what it would be if it were read anew.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "common/corpus.rs"]
+mod corpus;
+
+use corpus::corpus;
+use sessionfs::artefact::{self, Stretch, Style};
+use sessionfs::session::{self, Session};
+use sessionfs::store::{Source, Store};
+use sessionfs::{telemetry, turns};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const STYLES: [Style; 3] = [Style::Cut(Some(300)), Style::Full, Style::Spine];
+
+/// A session that is followed, with what was written of it last.
+#[derive(Default)]
+struct Followed {
+    session: Option<Session>,
+    written: [Vec<Arc<Stretch>>; 3],
+}
+
+impl Followed {
+    /// Opens the session once more, compares everything with the same read anew, and says how many stretches served again.
+    fn look(&mut self, projects: &Path, id: &str) -> usize {
+        let store = Store::new(vec![Source::transcripts(projects).unwrap()]);
+        let files = store.files(id).unwrap();
+        let anew = session::open(&files);
+        let now = session::open_again(&files, self.session.as_ref());
+        let mut again = 0;
+        for (style, written) in STYLES.into_iter().zip(&mut self.written) {
+            let before = self.session.as_ref().map(|then| (then, written.as_slice()));
+            let document = artefact::whole_again(&now, style, before);
+            let expected = artefact::whole(&anew, style);
+            assert!(document.to_vec() == expected.to_vec(), "{id} {style:?}");
+            assert_eq!(document.sections, expected.sections);
+            assert_eq!(document.shown, expected.shown);
+            assert_eq!(
+                telemetry::whole(&now, &document.shown),
+                telemetry::whole(&anew, &expected.shown)
+            );
+            let known = |stretch: &&Arc<Stretch>| written.iter().any(|w| Arc::ptr_eq(w, stretch));
+            again += document.stretches.iter().filter(known).count();
+            *written = document.stretches;
+        }
+        for thread in 0..anew.threads.len() {
+            assert!(turns::lines(&now, thread).concat() == turns::lines(&anew, thread).concat());
+        }
+        self.session = Some(now);
+        again
+    }
+}
+
+/// A growing copy of the transcripts of one project folder.
+struct Growing {
+    folder: tempfile::TempDir,
+    /// Each file's path in the copy, and all that it will be.
+    files: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Growing {
+    fn of(project: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Vec::new();
+        let mut waiting = vec![project.to_path_buf()];
+        while let Some(path) = waiting.pop() {
+            if path.is_dir() {
+                waiting.extend(
+                    fs::read_dir(&path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+                continue;
+            }
+            let inside = path.strip_prefix(project.parent().unwrap()).unwrap();
+            let copy = folder.path().join(inside);
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            let bytes = fs::read(&path).unwrap();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "jsonl")
+            {
+                files.push((copy, bytes));
+            } else {
+                fs::write(copy, bytes).unwrap();
+            }
+        }
+        files.sort();
+        Self { folder, files }
+    }
+
+    /// Lets each file grow to this many eighths of its length, wherever in a line that is.
+    fn grow(&self, eighths: usize) {
+        for (path, bytes) in &self.files {
+            let length = bytes.len() * eighths / 8;
+            let mut file = fs::File::options()
+                .append(true)
+                .create(true)
+                .open(path)
+                .unwrap();
+            let there = file.metadata().unwrap().len() as usize;
+            file.write_all(&bytes[there..length]).unwrap();
+        }
+    }
+}
+
+fn projects() -> Vec<PathBuf> {
+    let folders = fs::read_dir(corpus()).unwrap();
+    let folders = folders.map(|entry| entry.unwrap().path());
+    let mut folders: Vec<_> = folders.filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+/// Every session of the corpus, written by and by.
+#[test]
+fn what_grew_is_what_it_would_be_read_anew() {
+    for project in projects() {
+        let growing = Growing::of(&project);
+        growing.grow(0);
+        let store = Store::new(vec![Source::transcripts(growing.folder.path()).unwrap()]);
+        let ids: Vec<String> = store.index().ids().map(str::to_owned).collect();
+        let mut followed: Vec<Followed> = ids.iter().map(|_| Followed::default()).collect();
+        for eighths in 1..=8 {
+            growing.grow(eighths);
+            for (id, followed) in ids.iter().zip(&mut followed) {
+                followed.look(growing.folder.path(), id);
+            }
+        }
+    }
+}
+
+const S: &str = "11111111-0000-4000-8000-000000000001";
+
+fn line(n: usize, text: &str) -> String {
+    format!(
+        "{{\"type\":\"user\",\"uuid\":\"u{n}\",\"timestamp\":\"2026-11-24T10:00:00.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+    )
+}
+
+/// A session of so many prompts, in a project folder of its own.
+fn session_of(prompts: usize) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("-p");
+    fs::create_dir(&project).unwrap();
+    let path = project.join(format!("{S}.jsonl"));
+    let lines: String = (0..prompts)
+        .map(|n| line(n, &format!("prompt {n}")))
+        .collect();
+    fs::write(&path, lines).unwrap();
+    (folder, path)
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = fs::File::options().append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// What stands far before the end is not read again; what stands just before it is looked at.
+#[test]
+fn a_grown_file_is_read_on_and_a_changed_end_is_read_anew() {
+    let (folder, path) = session_of(2000);
+    let open = |before: Option<&Session>| {
+        let store = Store::new(vec![Source::transcripts(folder.path()).unwrap()]);
+        session::open_again(&store.files(S).unwrap(), before)
+    };
+    let text = |session: &Session| {
+        String::from_utf8(artefact::whole(session, Style::Full).to_vec()).unwrap()
+    };
+    let overwrite = |words: &str, with: &str| {
+        let at = fs::read_to_string(&path).unwrap().rfind(words).unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(with.as_bytes(), at as u64).unwrap();
+    };
+    let first = open(None);
+    overwrite("prompt 7\"", "CHANGED!\"");
+    append(&path, &line(2000, "new"));
+    let second = open(Some(&first));
+    assert_eq!(second.threads[0].turns.len(), 2001);
+    assert!(text(&second).contains("prompt 7\n"), "it was read again");
+    overwrite("prompt 1999\"", "CHANGED one\"");
+    append(&path, &line(2001, "newer"));
+    let third = open(Some(&second));
+    assert_eq!(third.threads[0].turns.len(), 2002);
+    assert!(text(&third).contains("CHANGED one\n") && text(&third).contains("CHANGED!\n"));
+}
+
+/// A rewritten file of the same length, a shorter one and another one under the same name are read anew.
+#[test]
+fn what_did_not_only_grow_is_read_anew() {
+    let (folder, path) = session_of(50);
+    let mut followed = Followed::default();
+    followed.look(folder.path(), S);
+    let whole = fs::read_to_string(&path).unwrap();
+    for changed in [
+        whole.replace("prompt 3\"", "PROMPT 3\""),
+        whole[..whole.len() / 2].to_owned(),
+        whole.replace("prompt", "other") + &line(90, "and more"),
+    ] {
+        fs::write(&path, &changed).unwrap();
+        followed.look(folder.path(), S);
+        let other = path.with_extension("new");
+        fs::write(&other, &whole).unwrap();
+        fs::rename(&other, &path).unwrap();
+        followed.look(folder.path(), S);
+    }
+}
+
+/// Of a long thread only the stretch that grew is written again, whether an unfinished line stood at its end or not.
+#[test]
+fn stretches_that_did_not_change_serve_again() {
+    let (folder, path) = session_of(2000);
+    let mut followed = Followed::default();
+    assert_eq!(followed.look(folder.path(), S), 0);
+    for n in 2000..2010 {
+        let text = line(n, "one more");
+        let (head, tail) = text.split_at(40);
+        append(&path, head);
+        assert!(
+            followed.look(folder.path(), S) >= 6,
+            "an unfinished line changes nothing"
+        );
+        append(&path, tail);
+        // Three whole stretches of 512 turns in two styles; the spine is written anew.
+        assert_eq!(followed.look(folder.path(), S), 6);
+    }
+}
