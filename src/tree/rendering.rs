@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Everything that is made from sessions.
 pub(super) struct Renderings {
@@ -406,25 +406,42 @@ impl Renderings {
         let before = before
             .as_ref()
             .map(|(session, rendered)| (&**session, rendered.stretches.as_slice()));
-        let document = artefact::whole_again(session, style, before);
-        self.note(session, now, what);
-        document
+        artefact::whole_again(session, style, before)
     }
 
-    /// Notes that this was made of a session that is followed. What was made of it before the last time goes: else the many
-    /// versions of one growing session would drive out everything else.
+    /// Notes that this was made of a session that is followed. What is out of use goes: else the many versions of one growing
+    /// session would drive out everything else.
     fn note(&self, session: &Session, now: Version<'_>, what: What) {
         if session.reads.buffers() == 0 {
             return;
         }
-        if let Some(version) = self.latest.note(now, what) {
-            let session = now.session;
-            self.heavy.remove(&Version { session, version }.key(what));
+        let outdated = self.latest.note(now, what, Instant::now());
+        let session = now.session;
+        let key = |version| Version { session, version }.key(what);
+        // Files are opened, sessions are only used.
+        if let (What::Session, Some(unused)) = (what, outdated.unused) {
+            self.heavy.remove(&key(unused));
+        }
+        for untold in outdated.untold.into_iter().map(key) {
+            self.light.remove(&untold);
+            self.heavy.remove(&untold);
         }
     }
 
     fn render(&self, state: &State, whose: Whose, file: Derived) -> Result<Rendered, TreeError> {
         let session = self.session(state)?;
+        let rendered = self.render_of(&session, state, whose, file)?;
+        self.note(&session, state.version(), What::File(whose, file));
+        Ok(rendered)
+    }
+
+    fn render_of(
+        &self,
+        session: &Session,
+        state: &State,
+        whose: Whose,
+        file: Derived,
+    ) -> Result<Rendered, TreeError> {
         // Nothing of a record of messages is written to a disk, not even to a file without a name.
         let keep = if session.entries.is_empty() {
             Bytes::new
@@ -443,14 +460,14 @@ impl Renderings {
                 let shown = self.file(state, whose, Derived::Artefact)?.shown;
                 self.rendered.fetch_add(1, Ordering::Relaxed);
                 let bytes = match whose {
-                    Whose::Session => telemetry::whole(&session, &shown),
-                    Whose::Thread(thread) => telemetry::agent(&session, thread, &shown),
+                    Whose::Session => telemetry::whole(session, &shown),
+                    Whose::Thread(thread) => telemetry::agent(session, thread, &shown),
                 };
                 return Ok(Rendered::new(keep(vec![bytes.into()]), Vec::new(), shown));
             }
             Derived::Messages => {
                 self.rendered.fetch_add(1, Ordering::Relaxed);
-                let messages = keep(artefact::messages(&session));
+                let messages = keep(artefact::messages(session));
                 return Ok(Rendered::new(messages, Vec::new(), Shown::default()));
             }
             Derived::Turns => {
@@ -459,15 +476,15 @@ impl Renderings {
                     Whose::Session => main(),
                     Whose::Thread(thread) => Some(thread),
                 };
-                let lines = thread.map(|thread| turns::lines(&session, thread));
+                let lines = thread.map(|thread| turns::lines(session, thread));
                 let lines = lines.unwrap_or_default();
                 return Ok(Rendered::new(keep(lines), Vec::new(), Shown::default()));
             }
         };
         self.rendered.fetch_add(1, Ordering::Relaxed);
         let (document, thread) = match whose {
-            Whose::Session => (self.artefact(&session, state, file, style), main()),
-            Whose::Thread(thread) => (artefact::agent(&session, thread, style), Some(thread)),
+            Whose::Session => (self.artefact(session, state, file, style), main()),
+            Whose::Thread(thread) => (artefact::agent(session, thread, style), Some(thread)),
         };
         let turns = match (file, thread) {
             (Derived::Full, Some(thread)) => {
