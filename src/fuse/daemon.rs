@@ -35,6 +35,14 @@ const LOG_LIMIT: u64 = 1 << 20;
 /// Bytes of a log's name without its endings.
 const LONGEST_NAME: usize = 240;
 
+/// Settings of glibc's allocator, which it reads at the start of a process only; others do not know them. By itself it keeps a
+/// heap for each of many threads, and buffers of megabytes in them, and gives hardly anything back: of versions that follow one
+/// another fast, several times what is in use. So large buffers go back to the system when they are freed.
+const ALLOCATOR: [(&str, &str); 2] = [
+    ("MALLOC_ARENA_MAX", "2"),
+    ("MALLOC_MMAP_THRESHOLD_", "1048576"),
+];
+
 /// How a start in the background went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
@@ -75,8 +83,10 @@ pub fn start(
     let _signals = Caught::new(move |_| {
         let _ = caught.send(Event::Signal);
     })?;
+    let unset = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
+        .envs(ALLOCATOR.into_iter().filter(unset))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
