@@ -10,7 +10,6 @@ use quick_cache::sync::Cache;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// How many of the last bytes are compared.
 const TAIL: u64 = 4096;
@@ -26,13 +25,7 @@ struct Followed {
     version: u64,
     /// The bytes before `state.size`, once somebody has opened the file.
     tail: Option<Vec<u8>>,
-    /// A state of the same length with other times, and when it was first seen.
-    touched: Option<(Fingerprint, Instant)>,
 }
-
-/// How long a file may have new times and its old length before that is a rewrite. The kernel stamps a file before an append
-/// shows in its length, so for a moment every append looks like this.
-const APPENDING: Duration = Duration::from_millis(150);
 
 impl Live {
     pub(super) fn new() -> Self {
@@ -74,7 +67,6 @@ impl Live {
                 state: *state,
                 version: version::of_file(state),
                 tail: None,
-                touched: None,
             })))
         };
         let Ok(followed) = self.0.get_or_insert_with(&state.identity(), first);
@@ -83,30 +75,19 @@ impl Live {
 }
 
 impl Followed {
-    /// Takes note of the state in which the file is now. Where it grew over what nobody has read, there is nothing that
-    /// could have changed under a reader.
+    /// Takes note of the state in which the file is now. Where it changed beyond what somebody has read, or nobody has, there
+    /// is nothing that could have changed under a reader.
+    ///
+    /// New times with the old length say nothing by themselves: the kernel stamps a file before an append shows in its
+    /// length, and a writer may be stopped between the two for as long as the machine is busy.
     fn meet(&mut self, now: Fingerprint, open: impl FnOnce() -> Option<File>) {
         if now == self.state {
             return;
         }
-        if now.size == self.state.size {
-            match self.touched {
-                Some((touched, since)) if touched == now => {
-                    if since.elapsed() < APPENDING {
-                        return;
-                    }
-                }
-                _ => {
-                    self.touched = Some((now, Instant::now()));
-                    return;
-                }
-            }
-        }
-        self.touched = None;
-        let grew = now.size > self.state.size;
+        let shrank = now.size < self.state.size;
         let kept = match &self.tail {
-            None => grew,
-            Some(_) if !grew => false,
+            _ if shrank => false,
+            None => true,
             Some(seen) => {
                 let opened = open();
                 let there = opened.as_ref().and_then(|file| tail(file, self.state.size));
@@ -178,12 +159,7 @@ mod tests {
                 .unwrap()
                 .set_modified(at)
                 .unwrap();
-            let mut version = live.look(&path).unwrap().0;
-            // A rewrite of the same length is believed only when no append follows.
-            while versions.contains(&version) {
-                std::thread::sleep(Duration::from_millis(1));
-                version = live.look(&path).unwrap().0;
-            }
+            let version = live.look(&path).unwrap().0;
             for old in &versions {
                 assert!(live.open(&path, *old).unwrap().is_none(), "{text}");
             }
@@ -204,6 +180,9 @@ mod tests {
         let at = std::time::SystemTime::UNIX_EPOCH;
         let file = File::options().append(true).open(&path).unwrap();
         file.set_modified(at).unwrap();
+        assert_eq!(live.look(&path).unwrap().0, version);
+        // However long the writer is stopped there.
+        std::thread::sleep(std::time::Duration::from_millis(200));
         assert_eq!(live.look(&path).unwrap().0, version);
         append(&path, "two\n");
         assert_eq!(live.look(&path).unwrap().0, version);
