@@ -282,7 +282,7 @@ fn tail_follows_sources_by_descriptor_and_derived_files_by_name() {
 }
 
 /// How long the writer writes, and how fast.
-const WRITING: Duration = Duration::from_secs(10);
+const WRITING: Duration = Duration::from_mins(1);
 const LINES_A_SECOND: u64 = 1000;
 
 #[test]
@@ -305,11 +305,12 @@ fn under_a_fast_writer_every_reader_sees_whole_versions_only() {
     let stored = session.join("source").join(format!("{S}.jsonl"));
     let table = mounted.path("sessions.tsv");
     let turns = session.join("turns");
+    let copies = Copies::default();
     let readers: [Box<Reader<'_>>; 7] = [
         Box::new(|last| whole_lines(&read_once(&lines), last)),
         Box::new(|last| whole_telemetry(&read_once(&telemetry), last)),
         Box::new(|last| whole_artefact(&read_once(&artefact), last)),
-        Box::new(|last| whole_artefact(&copied(&full, &world), last)),
+        Box::new(|last| whole_artefact(&copies.copy(&full, &world), last)),
         Box::new(|last| whole_source(&read_once(&stored), last)),
         Box::new(|last| whole_table(&read_once(&table), last)),
         Box::new(|last| listed(&turns, last)),
@@ -330,12 +331,16 @@ fn under_a_fast_writer_every_reader_sees_whole_versions_only() {
         drop(finished);
     });
     assert!(versions.load(Ordering::Relaxed) > 7, "the readers did read");
+    copies.are_hardly_ever_refused();
     let total = WRITING.as_secs() * LINES_A_SECOND + 1;
     until("all of it shows", || {
         json(&session.join("telemetry.json"))["turns"]["total"] == total
     });
+    let written = text(&world.main(S));
     until("tail -f has all of it", || {
-        follower.text() == text(&world.main(S))
+        let seen = follower.text();
+        assert!(written.starts_with(&seen), "tail -f shows each byte once");
+        seen.len() == written.len()
     });
     drop(follower);
     // Nothing of all the versions is kept open, and what is kept of them is bounded by the cache.
@@ -348,7 +353,7 @@ fn under_a_fast_writer_every_reader_sees_whole_versions_only() {
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .unwrap();
     let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(kilobytes < 700 << 10, "{kilobytes} kB resident");
+    assert!(kilobytes < 600 << 10, "{kilobytes} kB resident");
 }
 
 /// Reads once, checks what it read, and takes note of how much that was.
@@ -385,28 +390,61 @@ fn write_fast(world: &World) {
     file.write_all(rest.as_bytes()).unwrap();
 }
 
-/// Reads a file as one version: as many bytes as its status says when it is open.
+/// Reads a file as one version: as many bytes as its status says when it is open. A stored file is read on while it grows.
 fn read_once(path: &Path) -> String {
     let mut file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let is_source = path.components().any(|part| part.as_os_str() == "source");
     let size = file.metadata().unwrap().len();
     let mut text = String::new();
-    file.read_to_string(&mut text)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert!(
-        text.len() as u64 == size || is_source && text.len() as u64 >= size,
-        "{}",
-        path.display()
-    );
+    let mut read = || {
+        file.read_to_string(&mut text)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        text.len() as u64
+    };
+    if is_source {
+        // The length of an open file grows under its reader. Where two ask for it at the same time, the kernel may hand one of
+        // them the newer answer and keep the older one itself, and it reads up to that for as long as it believes it, which is
+        // less than a second. No byte is lost or comes twice by that; it only comes later.
+        until("what the status says is read", || read() >= size);
+    } else {
+        assert_eq!(read(), size, "{}", path.display());
+    }
     assert!(file.metadata().unwrap().len() >= size);
     text
 }
 
-/// The same through `cp`.
-fn copied(path: &Path, world: &World) -> String {
-    let copy = world.home.path("copy");
-    common::tool("cp", [path, &copy]);
-    text(&copy)
+/// How often `cp` was run, and how often it refused.
+#[derive(Default)]
+struct Copies {
+    made: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Copies {
+    /// Reads a file as one version through `cp`.
+    ///
+    /// It looks at the file, opens it, and refuses where a newer version came to stand under the name between the two. A name
+    /// stands for one version for most of a second, so that is rare, and whoever copies tries again.
+    fn copy(&self, path: &Path, world: &World) -> String {
+        let copy = world.home.path("copy");
+        loop {
+            let mut cp = Command::new("cp");
+            let output = cp.args([path, &copy]).env("LC_ALL", "C").output().unwrap();
+            if output.status.success() {
+                self.made.fetch_add(1, Ordering::Relaxed);
+                return text(&copy);
+            }
+            let why = String::from_utf8(output.stderr).unwrap();
+            assert!(why.contains("replaced while being copied"), "{why}");
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn are_hardly_ever_refused(&self) {
+        let made = self.made.load(Ordering::Relaxed);
+        let refused = self.refused.load(Ordering::Relaxed);
+        assert!(refused <= 1 + made / 100, "{refused} refused, {made} made");
+    }
 }
 
 fn grows(now: u64, last: &mut u64) {
