@@ -8,16 +8,19 @@ use wide::{i8x16, u8x16};
 /// The bytes of a block that [`string_end`] looks at.
 const BLOCK: usize = 64;
 
+/// Where the string that holds `at` ends, if it does within a step and before any backslash.
+#[inline]
+pub(super) fn plain_string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let step = u8x16::new(*bytes.get(at..)?.first_chunk::<STEP>()?);
+    let quotes = equal(step, b'"');
+    // Below the first quote, every bit of this is set.
+    let before = quotes.wrapping_sub(1) & !quotes;
+    (quotes != 0 && equal(step, b'\\') & before == 0)
+        .then(|| at + quotes.trailing_zeros() as usize)
+}
+
 /// Where the string that holds `at` ends: the place of its closing quote. None where `bytes` end before it does.
 pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // Most strings are keys and short values.
-    if let Some(step) = bytes.get(at..)?.first_chunk::<STEP>() {
-        let step = u8x16::new(*step);
-        let end = equal(step, b'"').trailing_zeros();
-        if end < equal(step, b'\\').trailing_zeros() {
-            return Some(at + end as usize);
-        }
-    }
     let mut escaped = false;
     while let Some(block) = bytes.get(at..)?.first_chunk::<BLOCK>() {
         let (quotes, backslashes) = quotes_and_backslashes(block);

@@ -11,8 +11,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::block::string_end;
-use super::text::Raw;
+use super::block::{plain_string_end, string_end};
+use super::text::{Form, Raw};
 
 /// The record is not JSON at this byte of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +37,11 @@ pub enum Kind {
 /// Walks one record. All offsets are offsets into the whole buffer.
 #[derive(Debug)]
 pub struct Scanner<'a> {
+    /// The whole buffer, in which the next range may be anywhere.
+    whole: &'a [u8],
+    /// The buffer up to the end of the range.
     buffer: &'a [u8],
     at: usize,
-    end: usize,
     /// Closing brackets that a skip still owes; kept to be used again.
     owed: Vec<u8>,
 }
@@ -49,19 +51,20 @@ type Scan<T> = Result<T, Malformed>;
 impl<'a> Scanner<'a> {
     /// A scanner over this range of the buffer.
     pub fn new(buffer: &'a [u8], range: Range<usize>) -> Self {
-        let end = range.end.min(buffer.len());
-        Self {
+        let mut scanner = Self {
+            whole: buffer,
             buffer,
-            at: range.start.min(end),
-            end,
+            at: 0,
             owed: Vec::new(),
-        }
+        };
+        scanner.reset(range);
+        scanner
     }
 
     /// Starts anew on another range, which saves the allocation.
     pub fn reset(&mut self, range: Range<usize>) {
-        self.end = range.end.min(self.buffer.len());
-        self.at = range.start.min(self.end);
+        self.buffer = &self.whole[..range.end.min(self.whole.len())];
+        self.at = range.start.min(self.buffer.len());
         self.owed.clear();
     }
 
@@ -77,14 +80,13 @@ impl<'a> Scanner<'a> {
 
     /// Whether nothing but white space is left.
     pub fn at_end(&mut self) -> bool {
-        self.space();
-        self.at == self.end
+        self.next().is_none()
     }
 
     /// What comes next.
+    #[inline]
     pub fn kind(&mut self) -> Scan<Kind> {
-        self.space();
-        match self.peek() {
+        match self.next() {
             Some(b'{') => Ok(Kind::Object),
             Some(b'[') => Ok(Kind::Array),
             Some(b'"') => Ok(Kind::String),
@@ -95,29 +97,29 @@ impl<'a> Scanner<'a> {
 
     /// Enters an object. Then [`Scanner::key`] gives its keys one by one.
     pub fn object(&mut self) -> Scan<Members> {
-        self.space();
         self.expect(b'{')?;
         Ok(Members { first: true })
     }
 
     /// The next key of the object, the scanner standing at its value; none at the end of the object.
+    #[inline]
     pub fn key(&mut self, members: &mut Members) -> Scan<Option<Cow<'a, [u8]>>> {
         if !self.step(members, b'}')? {
             return Ok(None);
         }
-        let range = self.string()?;
-        self.space();
+        let (range, is_plain) = self.quoted()?;
         self.expect(b':')?;
-        let raw = Raw {
-            bytes: &self.buffer[range],
-            form: super::text::Form::JsonString,
-        };
-        Ok(Some(raw.decode()))
+        let bytes = &self.buffer[range];
+        Ok(Some(if is_plain {
+            Cow::Borrowed(bytes)
+        } else {
+            let form = Form::JsonString;
+            Raw { bytes, form }.decode()
+        }))
     }
 
     /// Enters an array. Then [`Scanner::item`] steps from value to value.
     pub fn array(&mut self) -> Scan<Members> {
-        self.space();
         self.expect(b'[')?;
         Ok(Members { first: true })
     }
@@ -128,36 +130,57 @@ impl<'a> Scanner<'a> {
     }
 
     /// The string that comes next: the range between its quotes, escapes as stored.
+    #[inline]
     pub fn string(&mut self) -> Scan<Range<usize>> {
-        self.space();
+        Ok(self.quoted()?.0)
+    }
+
+    /// The string that comes next, and whether it is known to hold no escape.
+    #[inline]
+    fn quoted(&mut self) -> Scan<(Range<usize>, bool)> {
         self.expect(b'"')?;
         let start = self.at;
-        if let Some(end) = string_end(&self.buffer[..self.end], start) {
+        // Most strings are keys and short values.
+        if let Some(end) = plain_string_end(self.buffer, start) {
             self.at = end + 1;
-            Ok(start..end)
-        } else {
-            self.at = self.end;
-            self.malformed()
+            return Ok((start..end, true));
         }
+        let Some(end) = string_end(self.buffer, start) else {
+            self.at = self.buffer.len();
+            return self.malformed();
+        };
+        self.at = end + 1;
+        Ok((start..end, false))
     }
 
     /// Skips whatever value comes next and gives the range that it takes.
+    #[inline]
     pub fn skip(&mut self) -> Scan<Range<usize>> {
-        self.space();
+        let next = self.next();
         let start = self.at;
+        match next {
+            Some(b'"') => {
+                self.quoted()?;
+            }
+            Some(b'{' | b'[') => self.skip_nested()?,
+            _ => self.scalar()?,
+        }
+        Ok(start..self.at)
+    }
+
+    fn skip_nested(&mut self) -> Scan<()> {
         self.owed.clear();
         loop {
             // A value is due here.
-            self.space();
-            match self.peek() {
+            match self.next() {
                 Some(b'"') => {
-                    self.string()?;
+                    self.quoted()?;
                 }
                 Some(open @ (b'{' | b'[')) => {
                     self.at += 1;
-                    self.owed.push(if open == b'{' { b'}' } else { b']' });
-                    self.space();
-                    if self.peek() != self.owed.last().copied() {
+                    let close = if open == b'{' { b'}' } else { b']' };
+                    self.owed.push(close);
+                    if self.next() != Some(close) {
                         if open == b'{' {
                             self.skip_key()?;
                         }
@@ -169,10 +192,9 @@ impl<'a> Scanner<'a> {
             // A value has ended: close what ends with it, or step to the next one.
             loop {
                 let Some(&close) = self.owed.last() else {
-                    return Ok(start..self.at);
+                    return Ok(());
                 };
-                self.space();
-                match self.peek() {
+                match self.next() {
                     Some(b',') => {
                         self.at += 1;
                         if close == b'}' {
@@ -190,67 +212,85 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline]
     fn skip_key(&mut self) -> Scan<()> {
-        self.string()?;
-        self.space();
+        self.quoted()?;
         self.expect(b':')
     }
 
     /// A number or a literal. A number is any run of the characters that numbers are made of: a strange one costs no line.
     fn scalar(&mut self) -> Scan<()> {
-        let rest = &self.buffer[self.at..self.end];
-        for literal in [&b"true"[..], b"false", b"null"] {
-            if rest.starts_with(literal) {
-                self.at += literal.len();
-                return Ok(());
-            }
+        let rest = self.buffer.get(self.at..).unwrap_or_default();
+        let literal = match rest.first() {
+            Some(b't') => &b"true"[..],
+            Some(b'f') => b"false",
+            Some(b'n') => b"null",
+            _ => return self.number(rest),
+        };
+        if !rest.starts_with(literal) {
+            return self.malformed();
         }
-        let number = |b: &u8| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-        let len = rest.iter().take_while(|b| number(b)).count();
-        if len == 0 || !rest[..len].iter().any(u8::is_ascii_digit) {
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn number(&mut self, rest: &[u8]) -> Scan<()> {
+        let (mut len, mut has_digit) = (0, false);
+        for byte in rest {
+            match byte {
+                b'0'..=b'9' => has_digit = true,
+                b'-' | b'+' | b'.' | b'e' | b'E' => {}
+                _ => break,
+            }
+            len += 1;
+        }
+        if !has_digit {
             return self.malformed();
         }
         self.at += len;
         Ok(())
     }
 
+    #[inline]
     fn step(&mut self, members: &mut Members, close: u8) -> Scan<bool> {
-        self.space();
         let first = std::mem::replace(&mut members.first, false);
-        match self.peek() {
-            Some(byte) if byte == close && first => {
-                self.at += 1;
-                Ok(false)
-            }
-            Some(_) if first => Ok(true),
-            Some(b',') => {
-                self.at += 1;
-                Ok(true)
-            }
+        match self.next() {
             Some(byte) if byte == close => {
                 self.at += 1;
                 Ok(false)
             }
+            Some(b',') if !first => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(_) if first => Ok(true),
             _ => self.malformed(),
         }
     }
 
-    fn space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
-            self.at += 1;
+    /// The next byte that is no white space, the scanner standing at it.
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        match self.buffer.get(self.at) {
+            // A harness writes no white space between values, as a rule.
+            Some(&byte) if byte > b' ' => Some(byte),
+            _ => self.next_behind_space(),
         }
     }
 
-    fn peek(&self) -> Option<u8> {
-        if self.at < self.end {
-            Some(self.buffer[self.at])
-        } else {
-            None
+    #[cold]
+    fn next_behind_space(&mut self) -> Option<u8> {
+        loop {
+            match self.buffer.get(self.at).copied() {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.at += 1,
+                other => return other,
+            }
         }
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Scan<()> {
-        if self.peek() == Some(byte) {
+        if self.next() == Some(byte) {
             self.at += 1;
             Ok(())
         } else {
@@ -342,7 +382,7 @@ mod tests {
                 let range = scanner.string()?;
                 let raw = Raw {
                     bytes: scanner.bytes(&range),
-                    form: super::super::text::Form::JsonString,
+                    form: Form::JsonString,
                 };
                 raw.to_text().into()
             }
