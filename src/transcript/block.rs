@@ -5,8 +5,8 @@
 
 use wide::{i8x16, u8x16};
 
-/// The bytes of a block that [`string_end`] looks at.
-const BLOCK: usize = 64;
+/// Bytes that are looked at together.
+pub(super) const BLOCK: usize = 64;
 
 /// Where the string that holds `at` ends, if it does within a step and before any backslash.
 #[inline]
@@ -41,17 +41,22 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// Bytes that are compared at once, and that [`unusual`] looks at.
+/// Bytes that are compared at once.
 pub(super) const STEP: usize = 16;
 
 /// The bytes that are not plain: control characters, DEL, the backslash, and those beyond ASCII. The first byte is the lowest bit.
 #[inline]
-pub(super) fn unusual(block: &[u8; STEP]) -> u32 {
-    let bytes = u8x16::new(*block);
-    // As signed numbers, those beyond ASCII are negative.
-    let signed: i8x16 = wide::bytemuck::cast(bytes);
-    let low = signed.simd_lt(i8x16::splat(0x20)).to_bitmask();
-    low | equal(bytes, b'\\') | equal(bytes, 0x7f)
+pub(super) fn unusual(block: &[u8; BLOCK]) -> u64 {
+    // Moved up by this much and seen as signed numbers, the others than those from the space to `~` are the largest.
+    const UP: i8 = i8::MIN.wrapping_sub(b' ' as i8);
+    let mut mask = 0;
+    for (i, step) in block.as_chunks::<STEP>().0.iter().enumerate() {
+        let bytes: i8x16 = wide::bytemuck::cast(*step);
+        let outside = (bytes + i8x16::splat(UP)).simd_gt(i8x16::splat(UP.wrapping_add(0x7e)));
+        let backslash = bytes.simd_eq(i8x16::splat(b'\\' as i8));
+        mask |= u64::from((outside | backslash).to_bitmask()) << (STEP * i);
+    }
+    mask
 }
 
 #[inline]
@@ -120,7 +125,7 @@ mod tests {
         }
 
         #[test]
-        fn the_unusual_bytes_are_marked(block in any::<[u8; STEP]>()) {
+        fn the_unusual_bytes_are_marked(block in prop::array::uniform::<_, BLOCK>(any::<u8>())) {
             let expected = block.iter().enumerate().filter(|(_, b)| **b < 0x20 || **b == b'\\' || **b >= 0x7f);
             prop_assert_eq!(unusual(&block), expected.fold(0, |mask, (i, _)| mask | 1 << i));
         }
