@@ -6,6 +6,7 @@
 
 mod block;
 pub mod claude_code;
+mod decode;
 pub mod display;
 pub mod group;
 pub mod identity;

@@ -15,8 +15,7 @@ pub(super) fn plain_string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let quotes = equal(step, b'"');
     // Below the first quote, every bit of this is set.
     let before = quotes.wrapping_sub(1) & !quotes;
-    (quotes != 0 && equal(step, b'\\') & before == 0)
-        .then(|| at + quotes.trailing_zeros() as usize)
+    (quotes != 0 && equal(step, b'\\') & before == 0).then(|| at + quotes.trailing_zeros() as usize)
 }
 
 /// Where the string that holds `at` ends: the place of its closing quote. None where `bytes` end before it does.
@@ -48,12 +47,12 @@ pub(super) const STEP: usize = 16;
 #[inline]
 pub(super) fn unusual(block: &[u8; BLOCK]) -> u64 {
     // Moved up by this much and seen as signed numbers, the others than those from the space to `~` are the largest.
-    const UP: i8 = i8::MIN.wrapping_sub(b' ' as i8);
+    const UP: i8 = i8::MIN.wrapping_sub(b' '.cast_signed());
     let mut mask = 0;
     for (i, step) in block.as_chunks::<STEP>().0.iter().enumerate() {
         let bytes: i8x16 = wide::bytemuck::cast(*step);
         let outside = (bytes + i8x16::splat(UP)).simd_gt(i8x16::splat(UP.wrapping_add(0x7e)));
-        let backslash = bytes.simd_eq(i8x16::splat(b'\\' as i8));
+        let backslash = bytes.simd_eq(i8x16::splat(b'\\'.cast_signed()));
         mask |= u64::from((outside | backslash).to_bitmask()) << (STEP * i);
     }
     mask

@@ -145,12 +145,16 @@ impl<'a> Scanner<'a> {
             self.at = end + 1;
             return Ok((start..end, true));
         }
+        Ok((start..self.end_of_string(start)?, false))
+    }
+
+    fn end_of_string(&mut self, start: usize) -> Scan<usize> {
         let Some(end) = string_end(self.buffer, start) else {
             self.at = self.buffer.len();
             return self.malformed();
         };
         self.at = end + 1;
-        Ok((start..end, false))
+        Ok(end)
     }
 
     /// Skips whatever value comes next and gives the range that it takes.

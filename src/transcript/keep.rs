@@ -4,10 +4,8 @@
 //! that is more than half. A text is decoded on the way, once for all documents: where its display form is what it decodes to,
 //! it is kept so ([`Form::Shown`]) and later only copied. Where it is not, it is kept as stored.
 
-use super::block::{BLOCK, STEP, unusual};
-use super::display::is_hidden;
-use super::text::{Escape, Form, Text};
-use std::ops::Range;
+use super::decode::{SLACK, decode};
+use super::text::{Form, Text};
 
 /// The kept texts of one file.
 #[derive(Clone, Debug, Default)]
@@ -39,13 +37,13 @@ impl Keeper {
     /// Keeps a text that stands in this window, and says where it stands from now on.
     pub(super) fn keep(&mut self, window: &[u8], text: Text) -> Text {
         let place = text.start as usize..text.start as usize + text.len as usize;
-        let wanted = self.len + place.len() + BLOCK;
+        let wanted = self.len + place.len() + SLACK;
         if self.bytes.len() < wanted {
             self.bytes.resize(wanted.max(2 * self.bytes.len()), 0);
         }
         let room = &mut self.bytes[self.len..];
         let decoded = match text.form {
-            Form::JsonString => decode(window, place.clone(), room),
+            Form::JsonString => decode(&window[place.clone()], room),
             _ => None,
         };
         // What is decoded is no longer than it was stored.
@@ -80,104 +78,6 @@ impl Keeper {
         self.bytes.truncate(self.len);
         self.bytes
     }
-}
-
-/// Decodes the inside of a JSON string that stands here in the window, if all of it is shown as it stands, and says how many bytes
-/// that are; else none. `out` has room for the string and a block.
-fn decode(window: &[u8], string: Range<usize>, out: &mut [u8]) -> Option<usize> {
-    // Whole blocks are read, so that a string at the very end of the window is decoded from a copy.
-    match window.get(string.start..string.end + BLOCK) {
-        Some(read) => decode_blocks(read, string.len(), out),
-        None => {
-            let padded = [window.get(string.clone())?, &[0; BLOCK]].concat();
-            decode_blocks(&padded, string.len(), out)
-        }
-    }
-}
-
-/// Decodes the first `len` bytes of `bytes`, behind which a block stands that counts for nothing.
-fn decode_blocks(bytes: &[u8], len: usize, out: &mut [u8]) -> Option<usize> {
-    let (mut read, mut written) = (0, 0);
-    while read < len {
-        let block = bytes.get(read..)?.first_chunk::<BLOCK>()?;
-        *out.get_mut(written..)?.first_chunk_mut::<BLOCK>()? = *block;
-        let size = BLOCK.min(len - read);
-        let mut unusual = unusual(block) & (u64::MAX >> (BLOCK - size));
-        // Up to where the block is done with; an escape at its end may take some of the next one.
-        let mut done = 0;
-        while unusual != 0 {
-            let at = unusual.trailing_zeros() as usize;
-            written += at - done;
-            let rest = bytes.get(read + at..len)?;
-            done = at + decode_one(rest, out, &mut written)?;
-            unusual &= u64::MAX.checked_shl(done as u32).unwrap_or(0);
-            let next = size.min(unusual.trailing_zeros() as usize);
-            copy(bytes, read + done, out, written, next.saturating_sub(done))?;
-        }
-        written += size.saturating_sub(done);
-        read += size.max(done);
-    }
-    Some(written)
-}
-
-/// Copies this many bytes, in whole steps.
-#[inline]
-fn copy(from: &[u8], at: usize, to: &mut [u8], to_at: usize, len: usize) -> Option<()> {
-    let mut done = 0;
-    while done < len {
-        let step = from.get(at + done..)?.first_chunk::<STEP>()?;
-        *to.get_mut(to_at + done..)?.first_chunk_mut::<STEP>()? = *step;
-        done += STEP;
-    }
-    Some(())
-}
-
-/// Decodes the escape, the control character or the run of characters beyond ASCII that `rest` begins with, and says how many
-/// bytes it takes.
-#[inline]
-fn decode_one(rest: &[u8], out: &mut [u8], written: &mut usize) -> Option<usize> {
-    let (byte, len) = match rest {
-        [b'\\', b'n', ..] => (b'\n', 2),
-        [b'\\', b't', ..] => (b'\t', 2),
-        [b'\\', c @ (b'"' | b'\\' | b'/'), ..] => (*c, 2),
-        [c @ (b'\n' | b'\t'), ..] => (*c, 1),
-        _ => return decode_rare(rest, out, written),
-    };
-    *out.get_mut(*written)? = byte;
-    *written += 1;
-    Some(len)
-}
-
-fn decode_rare(rest: &[u8], out: &mut [u8], written: &mut usize) -> Option<usize> {
-    let mut put = |bytes: &[u8]| {
-        let end = *written + bytes.len();
-        out.get_mut(*written..end)?.copy_from_slice(bytes);
-        *written = end;
-        Some(())
-    };
-    if rest.first() == Some(&b'\\') {
-        let (Escape::Char(c), len) = Escape::read(rest) else {
-            return None;
-        };
-        if is_hidden(c) {
-            return None;
-        }
-        put(c.encode_utf8(&mut [0; 4]).as_bytes())?;
-        return Some(len);
-    }
-    let len = rest.iter().position(u8::is_ascii).unwrap_or(rest.len());
-    let run = std::str::from_utf8(&rest[..len.max(1)]).ok()?;
-    // Only few first bytes can begin a hidden character; most runs hold none of them.
-    if run.bytes().any(may_hide) && run.chars().any(is_hidden) {
-        return None;
-    }
-    put(run.as_bytes())?;
-    Some(run.len())
-}
-
-/// Whether a hidden character may begin with this byte.
-fn may_hide(byte: u8) -> bool {
-    byte < 0x20 || matches!(byte, 0x7f | 0xC2 | 0xD8 | 0xE2 | 0xF3)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Which calls each kind of evidence names for an agent.
 
 use foldhash::{HashMap, HashMapExt as _};
+use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Scene;
@@ -249,7 +250,7 @@ fn name_in_id(id: &str) -> Option<String> {
 fn trailing_agent_id(scene: &Scene<'_>, call: &Call) -> Option<String> {
     let text = scene.text(call.result.as_ref()?.last_text?);
     // The start of its line: behind the last line feed that such a line follows, else the text's own.
-    let start = text.rfind("\nagentId: ").map_or(0, |at| at + 1);
+    let start = memmem::rfind(text.as_bytes(), b"\nagentId: ").map_or(0, |at| at + 1);
     let (before, line) = text.split_at(start);
     let (line, after) = line.split_once('\n').unwrap_or((line, ""));
     let (id, rest) = line.strip_prefix("agentId: ")?.split_once(' ')?;
