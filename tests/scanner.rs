@@ -1,4 +1,4 @@
-//! The scanner beside serde_json: whatever that accepts is accepted, with the same value. `fuzz/` looks for what is not tried here.
+//! The scanner beside `serde_json`: whatever that accepts is accepted, with the same value. `fuzz/` looks for what is not tried here.
 
 #![allow(clippy::unwrap_used)]
 

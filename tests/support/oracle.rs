@@ -1,15 +1,15 @@
-//! What the scanner must have in common with serde_json, for the property tests and for the fuzzer.
+//! What the scanner must have in common with `serde_json`, for the property tests and for the fuzzer.
 
 use serde_json::{Map, Value};
 use sessionfs::transcript::json::{Kind, Malformed, Scanner};
 use sessionfs::transcript::text::{Form, Raw};
 
-/// Checks one line: the scanner ends, accepts it if serde_json does, and then gives the same value.
+/// Checks one line: the scanner ends, accepts it if `serde_json` does, and then gives the same value.
 ///
 /// # Panics
 ///
 /// If it does not.
-pub fn check(line: &[u8]) {
+pub(crate) fn check(line: &[u8]) {
     let mut scanner = Scanner::new(line, 0..line.len());
     let skipped = scanner.skip().is_ok() && scanner.at_end();
     // serde_json accepts no more than 128 levels, so that reading recurses no deeper.
