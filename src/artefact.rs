@@ -27,7 +27,7 @@ use std::sync::Arc;
 use thread::Part;
 
 /// Turns that one part of a document holds at most. Parts of one thread are rendered side by side too.
-const TURNS_A_PART: usize = 512;
+const TURNS_A_PART: usize = 64;
 
 /// Which of the three artefacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

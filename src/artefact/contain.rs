@@ -21,7 +21,8 @@
 
 use crate::transcript::display::{self, Shown};
 use crate::transcript::text::{Buffers, Form, Raw, Segment, Text};
-use std::sync::Arc;
+use memchr::memmem::Finder;
+use std::sync::{Arc, LazyLock};
 
 mod inline;
 mod value;
@@ -213,10 +214,13 @@ impl Page {
     }
 }
 
+/// Finds a run that matters; made once, because most texts are short.
+static RUN_OF_THREE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("```"));
+
 /// The length of the longest run of backticks.
 fn longest_run(bytes: &[u8]) -> usize {
     // Runs shorter than three do not matter, and most texts have no longer one.
-    let Some(first) = memchr::memmem::find(bytes, b"```") else {
+    let Some(first) = RUN_OF_THREE.find(bytes) else {
         return 0;
     };
     let (mut longest, mut run, mut expected) = (0, 0, 0);

@@ -1,6 +1,7 @@
 //! What a session used: each response once, by one owner, so that the parts add up to the whole (`spec/telemetry.md`).
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
+use std::borrow::Cow;
 
 use crate::transcript::group::Grouped;
 use crate::transcript::text::{Buffers, Text};
@@ -73,11 +74,11 @@ fn add_response(totals: &mut Totals, response: &Response, accounts: &mut Account
     let Some(usage) = response.usage else { return };
     totals.api_responses += 1;
     totals.tokens.add(&usage);
-    let model = totals
-        .models
-        .entry(response.model.clone().unwrap_or_else(|| UNNAMED.to_owned()))
-        .or_default();
-    let ModelCount { responses, tokens } = model;
+    let model = response.model.as_deref().unwrap_or(UNNAMED);
+    let ModelCount { responses, tokens } = match totals.models.get_mut(model) {
+        Some(count) => count,
+        None => totals.models.entry(model.to_owned()).or_default(),
+    };
     *responses += 1;
     tokens.add(&usage);
     accounts.usage_without_message_id +=
@@ -136,8 +137,12 @@ fn count_tools(threads: &[&Grouped], buffers: &Buffers, accounts: &mut Accounts)
             }
             let result = id.and_then(|id| results.get(&text(id)));
             accounts.tool_calls_without_result += u64::from(result.is_none());
-            let name = name.map_or_else(|| UNNAMED.to_owned(), |name| buffers.raw(name).to_text());
-            let count = totals.tool_calls.entry(name).or_default();
+            let name = name.map_or(Cow::Borrowed(UNNAMED.as_bytes()), text);
+            let name = String::from_utf8_lossy(&name);
+            let count = match totals.tool_calls.get_mut(&*name) {
+                Some(count) => count,
+                None => totals.tool_calls.entry(name.into_owned()).or_default(),
+            };
             count.calls += 1;
             count.errors += u64::from(result == Some(&true));
         }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
+use rayon::prelude::*;
 
 use crate::transcript::identity::Identity;
 use crate::transcript::line::{Fact, Line, What};
@@ -58,12 +59,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         .into_iter()
         .partition(|file| file.agent.is_none());
     let mut assembled = Assembled::default();
-    let main = merge_main(mains, buffers, &mut assembled);
-    let main_uuids: HashSet<Identity<'_>> = main
-        .iter()
-        .flat_map(|d| &d.lines)
-        .filter_map(|l| Identity::of(l, buffers))
-        .collect();
+    let (main, main_uuids) = merge_main(mains, buffers, &mut assembled);
     let mut drafts = merge_agents(agents, buffers, &mut assembled);
     let spawned = spawned_ids(&drafts, main.as_ref(), &files.sidecars, buffers);
     let parts = drafts
@@ -73,23 +69,16 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
     for (draft, part) in drafts.iter_mut().zip(parts) {
         draft.part = part;
     }
-    // A line that the main thread has is no agent's, and a service thread keeps only what no other thread has.
-    let with_service = (drafts.iter()).any(|draft| matches!(draft.part, Part::Service(_)));
-    let others: HashSet<Identity<'_>> = drafts
-        .iter()
-        .filter(|d| with_service && d.part == Part::Agent)
-        .flat_map(|d| &d.lines)
-        .filter_map(|l| Identity::of(l, buffers))
-        .collect();
-    // Nor is a response that another thread has: a side question replays its thread's under uuids of its own.
-    let answers = |draft: &Draft| message_ids(draft, buffers);
-    let answered: HashSet<Cow<'_, [u8]>> = main
-        .iter()
-        .filter(|_| with_service)
-        .chain((drafts.iter()).filter(|draft| with_service && draft.part == Part::Agent))
-        .flat_map(answers)
-        .collect();
-    for draft in &mut drafts {
+    // A line that the main thread has is no agent's, and a service thread keeps only what no other thread has: neither a line, nor
+    // a response, since a side question replays its thread's under uuids of its own.
+    let (mut others, mut answered) = (HashSet::new(), HashSet::new());
+    if drafts.iter().any(|draft| draft.part != Part::Agent) {
+        let agents = || drafts.iter().filter(|draft| draft.part == Part::Agent);
+        others.extend(agents().flat_map(|draft| uuids(buffers, draft)));
+        let threads = main.iter().chain(agents());
+        answered.extend(threads.flat_map(|draft| message_ids(draft, buffers)));
+    }
+    let dropped = drafts.par_iter_mut().map(|draft| {
         let before = draft.lines.len();
         let is_service = matches!(draft.part, Part::Service(_));
         draft.lines.retain(|line| {
@@ -98,8 +87,9 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
                 is_service && message_id(line, buffers).is_some_and(|id| answered.contains(&id));
             !replayed && !Identity::of(line, buffers).is_some_and(foreign)
         });
-        assembled.lines_duplicate += (before - draft.lines.len()) as u64;
-    }
+        (before - draft.lines.len()) as u64
+    });
+    assembled.lines_duplicate += dropped.sum::<u64>();
     drop((main_uuids, others, answered));
     if let Some(main) = main {
         let (main, inline) = split_inline(main, buffers);
@@ -112,23 +102,60 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
 }
 
 /// The main thread of all fragments: each file keeps its own order, and the next line comes from the file whose next stamped
-/// line is earliest (`spec/mount-tree.md`).
-fn merge_main(
-    mains: Vec<ThreadFile>,
-    buffers: &Buffers,
+/// line is earliest (`spec/mount-tree.md`). Gives the uuids of its lines too.
+fn merge_main<'a>(
+    mut mains: Vec<ThreadFile>,
+    buffers: &'a Buffers,
     assembled: &mut Assembled,
-) -> Option<Draft> {
-    let source = mains.first()?.source;
+) -> (Option<Draft>, HashSet<Identity<'a>>) {
+    let Some(source) = mains.first().map(|file| file.source) else {
+        return (None, HashSet::new());
+    };
+    let usage_lines_seen = mains
+        .iter()
+        .flat_map(|file| &file.lines.lines)
+        .filter(|line| has_usage(line))
+        .count() as u64;
+    let (lines, uuids) = match mains.as_mut_slice() {
+        [file] => {
+            let mut lines = std::mem::take(&mut file.lines.lines);
+            let (seen, dropped) = drop_repeated(&mut lines, buffers);
+            assembled.lines_duplicate += dropped;
+            (lines, seen)
+        }
+        _ => interleave(mains, buffers, assembled),
+    };
+    let draft = Draft {
+        part: Part::Main,
+        id: "main".to_owned(),
+        source,
+        run: None,
+        generations: Vec::new(),
+        lines,
+        usage_lines_seen,
+    };
+    (Some(draft), uuids)
+}
+
+/// Drops the lines whose uuid a line before them has. Gives the uuids, and how many lines were dropped.
+fn drop_repeated<'a>(lines: &mut Vec<Line>, buffers: &'a Buffers) -> (HashSet<Identity<'a>>, u64) {
+    let before = lines.len();
+    let mut seen = HashSet::with_capacity(before);
+    lines.retain(|line| Identity::of(line, buffers).is_none_or(|uuid| seen.insert(uuid)));
+    let dropped = (before - lines.len()) as u64;
+    (seen, dropped)
+}
+
+fn interleave<'a>(
+    mains: Vec<ThreadFile>,
+    buffers: &'a Buffers,
+    assembled: &mut Assembled,
+) -> (Vec<Line>, HashSet<Identity<'a>>) {
     let mut queues: Vec<VecDeque<Line>> = mains
         .into_iter()
         .map(|file| file.lines.lines.into())
         .collect();
     let mut stamps: Vec<Timestamp> = queues.iter().map(next_stamp).collect();
-    let usage_lines_seen = queues
-        .iter()
-        .flatten()
-        .filter(|line| has_usage(line))
-        .count() as u64;
     let mut seen: HashSet<Identity<'_>> = HashSet::new();
     let mut lines = Vec::with_capacity(queues.iter().map(VecDeque::len).sum());
     while let Some(next) = (0..queues.len())
@@ -143,21 +170,13 @@ fn merge_main(
             } else {
                 assembled.lines_duplicate += 1;
             }
-            if stamped && queues.len() > 1 {
+            if stamped {
                 break;
             }
         }
         stamps[next] = next_stamp(&queues[next]);
     }
-    Some(Draft {
-        part: Part::Main,
-        id: "main".to_owned(),
-        source,
-        run: None,
-        generations: Vec::new(),
-        lines,
-        usage_lines_seen,
-    })
+    (lines, seen)
 }
 
 /// When the next stamped line of a file was written; a file without one comes last.
@@ -177,53 +196,42 @@ fn merge_agents(
 ) -> Vec<Draft> {
     struct Candidate<'a> {
         draft: Draft,
-        uuids: Vec<Identity<'a>>,
+        first: Option<Identity<'a>>,
+        uuids: usize,
     }
-    let mut candidates: Vec<Candidate<'_>> = Vec::new();
-    for file in files {
-        let id = file.agent.unwrap_or_default();
-        let usage_lines_seen = file
-            .lines
-            .lines
-            .iter()
-            .filter(|line| has_usage(line))
-            .count() as u64;
-        let mut seen: HashSet<Identity<'_>> = HashSet::new();
-        let mut uuids = Vec::new();
-        let mut lines = Vec::with_capacity(file.lines.lines.len());
-        for line in file.lines.lines {
-            if let Some(uuid) = Identity::of(&line, buffers) {
-                if !seen.insert(uuid.clone()) {
-                    assembled.lines_duplicate += 1;
-                    continue;
-                }
-                uuids.push(uuid);
-            }
-            lines.push(line);
-        }
+    let candidates = files.into_par_iter().map(|file| {
+        let mut lines = file.lines.lines;
+        let usage_lines_seen = lines.iter().filter(|line| has_usage(line)).count() as u64;
+        let (seen, dropped) = drop_repeated(&mut lines, buffers);
         let draft = Draft {
             part: Part::Agent,
-            id,
+            id: file.agent.unwrap_or_default(),
             source: file.source,
             run: file.run,
             generations: Vec::new(),
             lines,
             usage_lines_seen,
         };
-        candidates.push(Candidate { draft, uuids });
-    }
+        let first = uuids(buffers, &draft).next();
+        let candidate = Candidate {
+            draft,
+            first,
+            uuids: seen.len(),
+        };
+        (candidate, dropped)
+    });
+    let (mut candidates, dropped): (Vec<_>, Vec<u64>) = candidates.unzip();
+    assembled.lines_duplicate += dropped.iter().sum::<u64>();
     // The longest first: it is the newest, since each wake-up wrote all that was there before; a shorter one joins it.
     candidates.sort_by(|a, b| {
-        b.uuids
-            .len()
-            .cmp(&a.uuids.len())
-            .then_with(|| a.draft.id.cmp(&b.draft.id))
+        let longer = b.uuids.cmp(&a.uuids);
+        longer.then_with(|| a.draft.id.cmp(&b.draft.id))
     });
     let mut by_first: HashMap<Identity<'_>, Vec<usize>> = HashMap::new();
     let mut merged: Vec<Candidate<'_>> = Vec::new();
     for candidate in candidates {
-        let first = candidate.uuids.first().cloned();
-        let known = first
+        let known = candidate
+            .first
             .as_ref()
             .and_then(|first| by_first.get(first))
             .into_iter()
@@ -231,17 +239,20 @@ fn merge_agents(
             .copied();
         let home = known
             .into_iter()
-            .find(|&i| merged[i].uuids.starts_with(&candidate.uuids));
+            .find(|&i| begins_with(&merged[i].draft, &candidate.draft, buffers));
         if let Some(i) = home {
             let longest = &mut merged[i].draft;
-            assembled.lines_duplicate += candidate.uuids.len() as u64;
+            assembled.lines_duplicate += candidate.uuids as u64;
             longest.usage_lines_seen += candidate.draft.usage_lines_seen;
             longest.generations.push(candidate.draft.source);
             longest.generations.sort_unstable();
             continue;
         }
-        if let Some(first) = first {
-            by_first.entry(first).or_default().push(merged.len());
+        if let Some(first) = &candidate.first {
+            by_first
+                .entry(first.clone())
+                .or_default()
+                .push(merged.len());
         }
         merged.push(candidate);
     }
@@ -251,6 +262,12 @@ fn merge_agents(
         .collect();
     drafts.sort_by(|a, b| a.id.cmp(&b.id).then_with(|| a.source.cmp(&b.source)));
     drafts
+}
+
+/// Whether a thread begins with all lines of another, as far as they have uuids.
+fn begins_with(long: &Draft, short: &Draft, buffers: &Buffers) -> bool {
+    let mut all = uuids(buffers, long);
+    uuids(buffers, short).all(|uuid| all.next() == Some(uuid))
 }
 
 /// Whether an agent's file is a sub-agent's or the harness's own work: by the name that the harness gives it, by the text of a
@@ -338,6 +355,9 @@ fn is_warm_up(lines: &[Line], buffers: &Buffers) -> bool {
 /// Takes the sub-agents out of a main file that holds them inside: sidechain lines that follow one another are one thread,
 /// wherever in the file they stand.
 fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
+    if main.lines.iter().all(|line| !line.sidechain) {
+        return (main, Vec::new());
+    }
     let (side, kept): (Vec<Line>, Vec<Line>) = std::mem::take(&mut main.lines)
         .into_iter()
         .partition(|l| l.sidechain);
@@ -428,6 +448,16 @@ fn name_apart(drafts: &mut [Draft]) {
 
 fn has_usage(line: &Line) -> bool {
     matches!(&line.what, What::Response(response) if response.usage.is_some())
+}
+
+fn uuids<'a, 'd>(
+    buffers: &'a Buffers,
+    draft: &'d Draft,
+) -> impl Iterator<Item = Identity<'a>> + use<'a, 'd> {
+    draft
+        .lines
+        .iter()
+        .filter_map(|line| Identity::of(line, buffers))
 }
 
 /// First and last stamped line, and the active time: each stamped line counts the time since the latest one before it, up to

@@ -56,6 +56,11 @@ impl Scene<'_> {
         *self.buffers.raw(text).decode() == *words.as_bytes()
     }
 
+    /// Whether two stored texts say the same.
+    fn same(&self, one: Text, other: Text) -> bool {
+        self.buffers.raw(one).decode() == self.buffers.raw(other).decode()
+    }
+
     fn text(&self, text: Text) -> String {
         self.buffers.raw(text).to_text()
     }
@@ -100,7 +105,7 @@ pub(super) fn link(scene: &Scene<'_>) -> Linked {
 }
 
 /// The agent's type and description: as its sidecar has them, else its run's record, else the call that started it.
-fn described(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex, chosen: &Chosen) -> Agent {
+fn described(scene: &Scene<'_>, calls: &Calls<'_>, agent: ThreadIndex, chosen: &Chosen) -> Agent {
     let sidecar = scene.sidecar(agent);
     let draft = &scene.drafts[agent];
     let record = draft.run.as_ref().and_then(|run| scene.runs.get(run));
@@ -129,7 +134,7 @@ fn described(scene: &Scene<'_>, calls: &Calls, agent: ThreadIndex, chosen: &Chos
 /// is only equal, never adds a call to those that an ID names.
 fn choose(
     named: &BTreeMap<Evidence, BTreeSet<usize>>,
-    calls: &Calls,
+    calls: &Calls<'_>,
     agent: ThreadIndex,
 ) -> (Chosen, bool) {
     let mut conflict = false;
@@ -160,7 +165,7 @@ fn choose(
 /// workflow agents that the run's record or journal names.
 fn spawns_without_transcript(
     scene: &Scene<'_>,
-    calls: &Calls,
+    calls: &Calls<'_>,
     agents: &BTreeMap<ThreadIndex, Agent>,
 ) -> u64 {
     let runs = agents.values().flat_map(|agent| &agent.runs);
@@ -169,7 +174,7 @@ fn spawns_without_transcript(
     let started = calls.list.iter().filter(|call| {
         call.tool == Tool::Agent && !call.result.as_ref().is_some_and(|result| result.is_error)
     });
-    let untold = started.filter(|call| !told.contains(call.id.as_str()));
+    let untold = started.filter(|call| !told.contains(scene.text(call.id).as_str()));
     let there: BTreeSet<&str> = scene
         .agents()
         .map(|i| scene.drafts[i].id.as_str())

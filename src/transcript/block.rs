@@ -5,19 +5,21 @@
 
 use wide::{i8x16, u8x16};
 
-/// The bytes of a block that [`string_end`] looks at.
-const BLOCK: usize = 64;
+/// Bytes that are looked at together.
+pub(super) const BLOCK: usize = 64;
+
+/// Where the string that holds `at` ends, if it does within a step and before any backslash.
+#[inline]
+pub(super) fn plain_string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let step = u8x16::new(*bytes.get(at..)?.first_chunk::<STEP>()?);
+    let quotes = equal(step, b'"');
+    // Below the first quote, every bit of this is set.
+    let before = quotes.wrapping_sub(1) & !quotes;
+    (quotes != 0 && equal(step, b'\\') & before == 0).then(|| at + quotes.trailing_zeros() as usize)
+}
 
 /// Where the string that holds `at` ends: the place of its closing quote. None where `bytes` end before it does.
 pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // Most strings are keys and short values.
-    if let Some(step) = bytes.get(at..)?.first_chunk::<STEP>() {
-        let step = u8x16::new(*step);
-        let end = equal(step, b'"').trailing_zeros();
-        if end < equal(step, b'\\').trailing_zeros() {
-            return Some(at + end as usize);
-        }
-    }
     let mut escaped = false;
     while let Some(block) = bytes.get(at..)?.first_chunk::<BLOCK>() {
         let (quotes, backslashes) = quotes_and_backslashes(block);
@@ -38,17 +40,22 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// Bytes that are compared at once, and that [`unusual`] looks at.
+/// Bytes that are compared at once.
 pub(super) const STEP: usize = 16;
 
 /// The bytes that are not plain: control characters, DEL, the backslash, and those beyond ASCII. The first byte is the lowest bit.
 #[inline]
-pub(super) fn unusual(block: &[u8; STEP]) -> u32 {
-    let bytes = u8x16::new(*block);
-    // As signed numbers, those beyond ASCII are negative.
-    let signed: i8x16 = wide::bytemuck::cast(bytes);
-    let low = signed.simd_lt(i8x16::splat(0x20)).to_bitmask();
-    low | equal(bytes, b'\\') | equal(bytes, 0x7f)
+pub(super) fn unusual(block: &[u8; BLOCK]) -> u64 {
+    // Moved up by this much and seen as signed numbers, the others than those from the space to `~` are the largest.
+    const UP: i8 = i8::MIN.wrapping_sub(b' '.cast_signed());
+    let mut mask = 0;
+    for (i, step) in block.as_chunks::<STEP>().0.iter().enumerate() {
+        let bytes: i8x16 = wide::bytemuck::cast(*step);
+        let outside = (bytes + i8x16::splat(UP)).simd_gt(i8x16::splat(UP.wrapping_add(0x7e)));
+        let backslash = bytes.simd_eq(i8x16::splat(b'\\'.cast_signed()));
+        mask |= u64::from((outside | backslash).to_bitmask()) << (STEP * i);
+    }
+    mask
 }
 
 #[inline]
@@ -117,7 +124,7 @@ mod tests {
         }
 
         #[test]
-        fn the_unusual_bytes_are_marked(block in any::<[u8; STEP]>()) {
+        fn the_unusual_bytes_are_marked(block in prop::array::uniform::<_, BLOCK>(any::<u8>())) {
             let expected = block.iter().enumerate().filter(|(_, b)| **b < 0x20 || **b == b'\\' || **b >= 0x7f);
             prop_assert_eq!(unusual(&block), expected.fold(0, |mask, (i, _)| mask | 1 << i));
         }

@@ -6,6 +6,7 @@
 mod content;
 mod fields;
 mod kinds;
+mod time;
 mod wrapper;
 
 use foldhash::{HashSet, HashSetExt as _};
@@ -464,8 +465,10 @@ impl<'a> Reader<'a> {
     }
 
     fn stamp(&self, text: Text) -> Stamp {
-        let read = || std::str::from_utf8(self.raw(text).bytes).ok()?.parse().ok();
-        read().map_or(Stamp::Unreadable(text), Stamp::At)
+        let bytes = self.raw(text).bytes;
+        let read = || std::str::from_utf8(bytes).ok()?.parse().ok();
+        let at = time::usual(bytes).or_else(read);
+        at.map_or(Stamp::Unreadable(text), Stamp::At)
     }
 
     fn raw(&self, text: Text) -> Raw<'a> {

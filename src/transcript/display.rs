@@ -8,6 +8,7 @@ pub mod paths;
 pub(crate) mod pieces;
 pub mod shell;
 
+use super::decode::{SLACK, decode};
 use super::text::{Form, Raw};
 use pieces::{Piece, each};
 use std::ops::AddAssign;
@@ -61,11 +62,23 @@ pub fn write(raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Shown) {
         out.extend_from_slice(raw.bytes);
         return;
     }
+    if raw.form == Form::JsonString && write_decoded(raw.bytes, out) {
+        return;
+    }
     out.reserve(raw.bytes.len());
     each(raw, |piece| {
         shown.count(&piece);
         piece.write(out);
     });
+}
+
+/// Appends the inside of a JSON string if all of it is shown as it decodes, else nothing.
+fn write_decoded(string: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    out.resize(start + string.len() + SLACK, 0);
+    let written = decode(string, &mut out[start..]);
+    out.truncate(start + written.unwrap_or(0));
+    written.is_some()
 }
 
 /// Appends at most `limit` bytes of the display form of a text, and returns how many bytes of it are not shown.

@@ -6,7 +6,7 @@
 use foldhash::{HashMap, HashMapExt as _};
 
 use super::line::{Fact, Line, ResponseLine, What};
-use super::text::{Buffers, Text};
+use super::text::{Buffers, Form, Raw, Text};
 use super::thread::{Response, ResponseKey, Stamp, Turn, TurnKind};
 
 /// One thread's lines, grouped.
@@ -65,8 +65,13 @@ pub struct PlacedLine {
 
 /// Groups the lines of one thread. In an agent's thread a prompt is a task.
 pub fn group(lines: Vec<Line>, buffers: &Buffers, agent: bool) -> Grouped {
-    let mut grouped = Grouped::default();
+    let mut grouped = Grouped {
+        lines: Vec::with_capacity(lines.len()),
+        ..Grouped::default()
+    };
     let mut answers: HashMap<(bool, ResponseKey), Answer> = HashMap::new();
+    // The lines of a response follow one another, as a rule: most are those of the one before, whose key need not be made.
+    let mut latest: Option<Answer> = None;
     for line in lines {
         let Line {
             source,
@@ -101,38 +106,22 @@ pub fn group(lines: Vec<Line>, buffers: &Buffers, agent: bool) -> Grouped {
                 Some(grouped.turns.len() - 1)
             }
             What::Response(response) => {
-                let key = response_key(&response, uuid, buffers, source, number);
-                let answer = answers
-                    .entry((response.error, key.clone()))
-                    .or_insert_with(|| {
-                        grouped.turns.push(Turn {
-                            kind: if response.error {
-                                TurnKind::Error
-                            } else {
-                                TurnKind::Assistant
-                            },
-                            at,
-                            message_id: response.message_id,
-                            model: response.model,
-                            origin: None,
-                            blocks: Vec::new(),
-                            source,
-                            line: number,
-                        });
-                        if !response.error {
-                            grouped.responses.push(Response::new(key));
-                        }
-                        Answer {
-                            turn: grouped.turns.len() - 1,
-                            response: grouped.responses.len().wrapping_sub(1),
-                        }
-                    });
-                let turn = answer.turn;
+                let answer = match latest {
+                    Some(answer) if answer.is_of(&response, buffers) => answer,
+                    _ => {
+                        let key = response_key(&response, uuid, buffers, source, number);
+                        let key = (response.error, key);
+                        *answers.entry(key).or_insert_with_key(|(_, key)| {
+                            grouped.begin(&response, key.clone(), at, source, number)
+                        })
+                    }
+                };
+                latest = Some(answer);
                 if !response.error {
                     grouped.responses[answer.response].add(&response, buffers);
                 }
-                grouped.turns[turn].blocks.extend(response.blocks);
-                Some(turn)
+                grouped.turns[answer.turn].blocks.extend(response.blocks);
+                Some(answer.turn)
             }
             What::Compaction {
                 trigger,
@@ -173,9 +162,58 @@ pub fn group(lines: Vec<Line>, buffers: &Buffers, agent: bool) -> Grouped {
     grouped
 }
 
+/// A response as far as its lines were seen.
+#[derive(Clone, Copy)]
 struct Answer {
+    error: bool,
+    message_id: Option<Text>,
     turn: usize,
     response: usize,
+}
+
+impl Answer {
+    /// Whether a line's ID alone says that it is one of this response's.
+    fn is_of(&self, line: &ResponseLine, buffers: &Buffers) -> bool {
+        let same = |id: Text| Some(buffers.raw(id)) == self.message_id.map(|id| buffers.raw(id));
+        self.error == line.error && line.message_id.is_some_and(same)
+    }
+}
+
+impl Grouped {
+    /// Takes up a response with its first line.
+    fn begin(
+        &mut self,
+        line: &ResponseLine,
+        key: ResponseKey,
+        at: Stamp,
+        source: u32,
+        number: u64,
+    ) -> Answer {
+        let answer = Answer {
+            error: line.error,
+            message_id: line.message_id,
+            turn: self.turns.len(),
+            response: self.responses.len(),
+        };
+        self.turns.push(Turn {
+            kind: if line.error {
+                TurnKind::Error
+            } else {
+                TurnKind::Assistant
+            },
+            at,
+            message_id: line.message_id,
+            model: line.model,
+            origin: None,
+            blocks: Vec::new(),
+            source,
+            line: number,
+        });
+        if !line.error {
+            self.responses.push(Response::new(key));
+        }
+        answer
+    }
 }
 
 impl Response {
@@ -194,10 +232,9 @@ impl Response {
     /// Takes up one more line. The line with the most output tokens speaks for the response, the later one at a tie.
     fn add(&mut self, line: &ResponseLine, buffers: &Buffers) {
         self.has_stop_reason |= line.has_stop_reason;
-        let model = || line.model.map(|model| buffers.raw(model).to_text());
         let Some(usage) = line.usage else {
             if self.usage.is_none() {
-                self.model = model();
+                self.set_model(line, buffers);
             }
             return;
         };
@@ -206,7 +243,19 @@ impl Response {
         self.usage_differs |= self.usage.is_some_and(|known| known != usage);
         if best {
             self.usage = Some(usage);
-            self.model = model();
+            self.set_model(line, buffers);
+        }
+    }
+
+    fn set_model(&mut self, line: &ResponseLine, buffers: &Buffers) {
+        let model = line.model.map(|model| buffers.raw(model));
+        // All lines of a response say the same, as a rule.
+        let same = |model: Raw<'_>| {
+            let known = self.model.as_ref().map(String::as_bytes);
+            model.form == Form::Shown && known == Some(model.bytes)
+        };
+        if !model.is_some_and(same) {
+            self.model = model.map(Raw::to_text);
         }
     }
 }

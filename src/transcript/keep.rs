@@ -4,14 +4,16 @@
 //! that is more than half. A text is decoded on the way, once for all documents: where its display form is what it decodes to,
 //! it is kept so ([`Form::Shown`]) and later only copied. Where it is not, it is kept as stored.
 
-use super::block::{STEP, unusual};
-use super::display::is_hidden;
-use super::text::{Escape, Form, Text};
+use super::decode::{SLACK, decode};
+use super::text::{Form, Text};
 
 /// The kept texts of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keeper {
+    /// The texts, and room for more behind them. It is zero from the beginning, so that decoding can write whole steps into it.
     bytes: Vec<u8>,
+    /// Bytes of the texts.
+    len: usize,
     buffer: u32,
 }
 
@@ -19,30 +21,44 @@ impl Keeper {
     /// Nothing yet. `buffer` is the number that the texts carry.
     pub(super) fn new(buffer: u32) -> Self {
         Self {
-            bytes: Vec::new(),
             buffer,
+            ..Self::default()
         }
     }
 
-    /// Makes room for this many bytes, so that what is kept need not move while it grows. Room that is not used costs nothing.
+    /// Makes room for this many bytes, so that what is kept need not move while it grows. Room that is not used costs nothing:
+    /// the system gives zeroed memory page by page, as it is written.
     pub(super) fn reserve(&mut self, bytes: usize) {
-        self.bytes.reserve(bytes);
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; bytes];
+        }
     }
 
     /// Keeps a text that stands in this window, and says where it stands from now on.
     pub(super) fn keep(&mut self, window: &[u8], text: Text) -> Text {
-        let start = self.bytes.len();
-        let raw = &window[text.start as usize..][..text.len as usize];
-        let mut form = text.form;
-        if form == Form::JsonString && decode(raw, &mut self.bytes) {
-            form = Form::Shown;
-        } else {
-            self.bytes.extend_from_slice(raw);
+        let place = text.start as usize..text.start as usize + text.len as usize;
+        let wanted = self.len + place.len() + SLACK;
+        if self.bytes.len() < wanted {
+            self.bytes.resize(wanted.max(2 * self.bytes.len()), 0);
         }
+        let room = &mut self.bytes[self.len..];
+        let decoded = match text.form {
+            Form::JsonString => decode(&window[place.clone()], room),
+            _ => None,
+        };
+        // What is decoded is no longer than it was stored.
+        let (len, form) = match decoded {
+            Some(len) => (len, Form::Shown),
+            None => (place.len(), text.form),
+        };
+        if decoded.is_none() {
+            room[..len].copy_from_slice(&window[place]);
+        }
+        let start = self.len as u64;
+        self.len += len;
         Text {
-            start: start as u64,
-            // No longer than it was stored.
-            len: (self.bytes.len() - start) as u32,
+            start,
+            len: len as u32,
             buffer: self.buffer,
             form,
         }
@@ -58,111 +74,10 @@ impl Keeper {
     }
 
     /// All that was kept.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.len);
         self.bytes
     }
-}
-
-/// Appends the inside of a JSON string, decoded, if all of it is shown as it stands; else says no and appends nothing.
-fn decode(raw: &[u8], out: &mut Vec<u8>) -> bool {
-    let start = out.len();
-    // Short texts are IDs and names, most of them plain.
-    if raw.len() <= SHORT && raw.iter().all(|&byte| is_plain(byte)) {
-        out.extend_from_slice(raw);
-        return true;
-    }
-    // Nothing decodes to more bytes than it takes; a step is written whole even where less of it counts.
-    out.resize(start + raw.len() + STEP, 0);
-    let written = decode_into(raw, &mut out[start..]);
-    out.truncate(start + written.unwrap_or(0));
-    written.is_some()
-}
-
-/// Decodes into `out`, which is one step longer than `raw`, and says how many bytes that are.
-fn decode_into(raw: &[u8], out: &mut [u8]) -> Option<usize> {
-    let (mut read, mut written) = (0, 0);
-    while let Some(step) = raw.get(read..)?.first_chunk::<STEP>() {
-        out.get_mut(written..written + STEP)?.copy_from_slice(step);
-        let plain = (unusual(step).trailing_zeros() as usize).min(STEP);
-        read += plain;
-        written += plain;
-        if plain < STEP {
-            decode_one(raw, &mut read, out, &mut written)?;
-        }
-    }
-    while let Some(&byte) = raw.get(read) {
-        if is_plain(byte) {
-            *out.get_mut(written)? = byte;
-            read += 1;
-            written += 1;
-        } else {
-            decode_one(raw, &mut read, out, &mut written)?;
-        }
-    }
-    Some(written)
-}
-
-/// The longest text that is looked at as a whole before it is copied.
-const SHORT: usize = 48;
-
-/// Whether a byte stands for itself in a stored string and is shown as it stands.
-fn is_plain(byte: u8) -> bool {
-    byte != b'\\' && (b' '..0x7f).contains(&byte)
-}
-
-/// Decodes the escape, the control character or the run of characters beyond ASCII that stands at `read`.
-#[inline]
-fn decode_one(raw: &[u8], read: &mut usize, out: &mut [u8], written: &mut usize) -> Option<()> {
-    let rest = raw.get(*read..)?;
-    let (byte, len) = match rest {
-        [b'\\', b'n', ..] => (b'\n', 2),
-        [b'\\', b't', ..] => (b'\t', 2),
-        [b'\\', c @ (b'"' | b'\\' | b'/'), ..] => (*c, 2),
-        [c @ (b'\n' | b'\t'), ..] => (*c, 1),
-        _ => return decode_rare(rest, read, out, written),
-    };
-    *out.get_mut(*written)? = byte;
-    *read += len;
-    *written += 1;
-    Some(())
-}
-
-fn decode_rare(rest: &[u8], read: &mut usize, out: &mut [u8], written: &mut usize) -> Option<()> {
-    let mut put = |bytes: &[u8]| {
-        let end = *written + bytes.len();
-        out.get_mut(*written..end)?.copy_from_slice(bytes);
-        *written = end;
-        Some(())
-    };
-    if rest[0] == b'\\' {
-        let (Escape::Char(c), len) = Escape::read(rest) else {
-            return None;
-        };
-        if is_hidden(c) {
-            return None;
-        }
-        put(c.encode_utf8(&mut [0; 4]).as_bytes())?;
-        *read += len;
-        return Some(());
-    }
-    let len = rest
-        .iter()
-        .position(u8::is_ascii)
-        .unwrap_or(rest.len())
-        .max(1);
-    let run = std::str::from_utf8(&rest[..len]).ok()?;
-    // Only few first bytes can begin a hidden character; most runs hold none of them.
-    if run.bytes().any(may_hide) && run.chars().any(is_hidden) {
-        return None;
-    }
-    put(run.as_bytes())?;
-    *read += len;
-    Some(())
-}
-
-/// Whether a hidden character may begin with this byte.
-fn may_hide(byte: u8) -> bool {
-    byte < 0x20 || matches!(byte, 0x7f | 0xC2 | 0xD8 | 0xE2 | 0xF3)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Text as it is stored and text as it is shown.
 //!
-//! A [`Text`] names a stretch of a stored file and how it is written there; nothing is copied or decoded until somebody
-//! needs it. [`Raw`] is the stretch itself, borrowed from its [`Buffers`].
+//! A [`Text`] names a stretch of what was kept of a stored file and how it is written there; it is copied to no other place.
+//! [`Raw`] is the stretch itself, borrowed from its [`Buffers`].
 
 use std::borrow::{Borrow, Cow};
 use std::ops::{Deref, Range};
@@ -26,7 +26,7 @@ pub enum Form {
 pub struct Text {
     /// Byte offset of the first byte in the buffer.
     pub start: u64,
-    /// Length in bytes as stored, not as decoded.
+    /// Length in bytes as it is written.
     pub len: u32,
     /// Which of the session's [`Buffers`].
     pub buffer: u32,
@@ -34,7 +34,7 @@ pub struct Text {
     pub form: Form,
 }
 
-/// The bytes of a session's files, each read once up to the length seen. A [`Text`] points into them.
+/// What is kept of a session's files, each read once up to the length seen. A [`Text`] points into it.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     list: Vec<Arc<Vec<u8>>>,

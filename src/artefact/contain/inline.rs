@@ -2,6 +2,7 @@
 
 use super::{Page, SafeValue};
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use std::io::Write as _;
 
 /// Something that may stand in a line of a document outside a fence: words of ours, values that this program made, a
@@ -42,7 +43,32 @@ impl Inline for u64 {
 
 impl Inline for Timestamp {
     fn write(&self, page: &mut Page) {
-        let _ = write!(page.bytes, "{self:.3}");
+        let at = Offset::UTC.to_datetime(*self);
+        let (date, time) = (at.date(), at.time());
+        let Ok(year @ 0..=9999) = u16::try_from(date.year()) else {
+            let _ = write!(page.bytes, "{self:.3}");
+            return;
+        };
+        // Every turn has one, so that they are written digit by digit.
+        let mut digits = *b"0000-00-00T00:00:00.000Z";
+        let mut put = |end: usize, mut number: u16, count: usize| {
+            for digit in digits[end - count..end].iter_mut().rev() {
+                *digit += (number % 10) as u8;
+                number /= 10;
+            }
+        };
+        put(4, year, 4);
+        for (end, number) in [
+            (7, date.month()),
+            (10, date.day()),
+            (13, time.hour()),
+            (16, time.minute()),
+            (19, time.second()),
+        ] {
+            put(end, u16::from(number.unsigned_abs()), 2);
+        }
+        put(23, time.millisecond().unsigned_abs(), 3);
+        page.bytes.extend_from_slice(&digits);
     }
 }
 
@@ -114,3 +140,24 @@ tuple!(A B C D E);
 tuple!(A B C D E F);
 tuple!(A B C D E F G);
 tuple!(A B C D E F G H);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the time is, it is written as the library writes it with three decimals.
+        #[test]
+        fn a_time_is_written_to_the_millisecond(
+            second in Timestamp::MIN.as_second()..Timestamp::MAX.as_second(),
+            nanosecond in -999_999_999i32..1_000_000_000,
+        ) {
+            let nanosecond = if second > 0 { nanosecond.abs() } else { nanosecond };
+            let at = Timestamp::new(second, nanosecond).unwrap_or_default();
+            let mut page = Page::default();
+            at.write(&mut page);
+            prop_assert_eq!(String::from_utf8_lossy(&page.bytes), format!("{at:.3}"));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The tool calls of a session's threads and the results that answer them.
 
 use foldhash::{HashMap, HashMapExt as _};
+use std::borrow::Cow;
 
 use super::Scene;
 use crate::session::assemble::Part;
@@ -11,16 +12,18 @@ use crate::transcript::text::{Buffers, Form, Raw, Text};
 use crate::transcript::thread::Block;
 
 /// The calls of the main thread and of every sub-agent.
-pub(super) struct Calls {
+pub(super) struct Calls<'a> {
     /// In the order of the threads and of their turns.
     pub(super) list: Vec<Call>,
+    /// The places in the list of those that speak to an agent.
+    pub(super) messages: Vec<usize>,
     /// The place of each in the list.
-    pub(super) by_id: HashMap<String, usize>,
+    by_id: HashMap<Cow<'a, [u8]>, usize>,
 }
 
 /// One tool call.
 pub(super) struct Call {
-    pub(super) id: String,
+    pub(super) id: Text,
     pub(super) thread: ThreadIndex,
     pub(super) turn: TurnIndex,
     pub(super) tool: Tool,
@@ -50,11 +53,12 @@ pub(super) struct CallResult {
     pub(super) last_text: Option<Text>,
 }
 
-impl Calls {
+impl<'a> Calls<'a> {
     /// Of calls with one ID the first owner's holds: the main thread, then the agents in order.
-    pub(super) fn of(scene: &Scene<'_>) -> Self {
+    pub(super) fn of(scene: &Scene<'a>) -> Self {
         let mut calls = Self {
             list: Vec::new(),
+            messages: Vec::new(),
             by_id: HashMap::new(),
         };
         let drafts = scene.drafts.iter().enumerate();
@@ -71,11 +75,15 @@ impl Calls {
 
     /// The place of the call with this ID.
     pub(super) fn find(&self, buffers: &Buffers, id: Text) -> Option<usize> {
-        let id = buffers.raw(id).decode();
-        self.by_id.get(&*String::from_utf8_lossy(&id)).copied()
+        self.named(&buffers.raw(id).decode())
     }
 
-    fn add_calls(&mut self, scene: &Scene<'_>, thread: ThreadIndex) {
+    /// The place of the call whose ID is this.
+    pub(super) fn named(&self, id: &[u8]) -> Option<usize> {
+        self.by_id.get(id).copied()
+    }
+
+    fn add_calls(&mut self, scene: &Scene<'a>, thread: ThreadIndex) {
         for (turn, block) in blocks(&scene.threads[thread]) {
             let Block::ToolCall {
                 id: Some(id),
@@ -85,13 +93,16 @@ impl Calls {
             else {
                 continue;
             };
-            let id = scene.text(*id);
             let index = self.list.len();
-            if *self.by_id.entry(id.clone()).or_insert(index) == index {
+            let of_this_id = self.by_id.entry(scene.buffers.raw(*id).decode());
+            if *of_this_id.or_insert(index) == index {
                 let tool = name.map_or(Tool::Other, |name| Tool::named(scene.buffers.raw(name)));
+                if tool == Tool::SendMessage {
+                    self.messages.push(index);
+                }
                 let (input, result) = (*input, None);
                 self.list.push(Call {
-                    id,
+                    id: *id,
                     thread,
                     turn,
                     tool,
@@ -102,7 +113,7 @@ impl Calls {
         }
     }
 
-    fn add_results(&mut self, scene: &Scene<'_>, thread: ThreadIndex) {
+    fn add_results(&mut self, scene: &Scene<'a>, thread: ThreadIndex) {
         for (turn, block) in blocks(&scene.threads[thread]) {
             let Block::ToolResult {
                 call: Some(call),

@@ -1,6 +1,7 @@
 //! Which calls each kind of evidence names for an agent.
 
 use foldhash::{HashMap, HashMapExt as _};
+use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Scene;
@@ -16,7 +17,7 @@ use crate::transcript::thread::{Block, Turn, TurnKind};
 pub(super) type Named = HashMap<ThreadIndex, BTreeMap<Evidence, BTreeSet<usize>>>;
 
 /// All evidence of a session, and how many parents or calls a sidecar names that are not there.
-pub(super) fn gather(scene: &Scene<'_>, calls: &Calls, parents_absent: &mut u64) -> Named {
+pub(super) fn gather(scene: &Scene<'_>, calls: &Calls<'_>, parents_absent: &mut u64) -> Named {
     let agents = scene.agents().map(|i| (scene.drafts[i].id.as_str(), i));
     let by_id: HashMap<&str, ThreadIndex> = agents.collect();
     let mut gathering = Gathering {
@@ -38,16 +39,23 @@ pub(super) fn gather(scene: &Scene<'_>, calls: &Calls, parents_absent: &mut u64)
 /// the message's result names it. One without evidence continued nothing, unless something else names it.
 pub(super) fn continued(
     scene: &Scene<'_>,
-    calls: &Calls,
+    calls: &Calls<'_>,
     agent: ThreadIndex,
 ) -> BTreeMap<usize, BTreeSet<Evidence>> {
     let id = &scene.drafts[agent].id;
-    let messages = calls.list.iter().enumerate().filter(|(_, call)| {
-        call.tool == Tool::SendMessage && call.thread != agent && {
+    let messages = calls
+        .messages
+        .iter()
+        .map(|&index| (index, &calls.list[index]));
+    let messages: Vec<(usize, &Call)> = messages
+        .filter(|(_, call)| {
             let to = |field| call.input_field(scene.buffers, field);
-            to("to").or_else(|| to("recipient")).as_ref() == Some(id)
-        }
-    });
+            call.thread != agent && to("to").or_else(|| to("recipient")).as_ref() == Some(id)
+        })
+        .collect();
+    if messages.is_empty() {
+        return BTreeMap::new();
+    }
     let tasks: Vec<String> = scene.threads[agent]
         .turns
         .iter()
@@ -59,7 +67,7 @@ pub(super) fn continued(
         let facts = scene.threads[call.thread].facts.iter();
         if facts.map(|placed| &placed.fact).any(|fact| {
             matches!(fact, Fact::AgentResult { call: c, agent, .. }
-                if scene.says(*c, &call.id) && scene.says(*agent, id))
+                if scene.same(*c, call.id) && scene.says(*agent, id))
         }) {
             kinds.insert(Evidence::Result);
         }
@@ -74,13 +82,14 @@ pub(super) fn continued(
         kinds
     };
     messages
+        .into_iter()
         .map(|(index, call)| (index, evidence(call)))
         .collect()
 }
 
 struct Gathering<'a> {
     scene: &'a Scene<'a>,
-    calls: &'a Calls,
+    calls: &'a Calls<'a>,
     by_id: HashMap<&'a str, ThreadIndex>,
     named: Named,
 }
@@ -109,7 +118,7 @@ impl Gathering<'_> {
                 continue;
             };
             let call = sidecar.tool_use_id.as_ref();
-            let found = call.and_then(|id| self.calls.by_id.get(id).copied());
+            let found = call.and_then(|id| self.calls.named(id.as_bytes()));
             let parent = sidecar.parent_agent.as_ref();
             let orphan = parent.is_some_and(|id| !self.by_id.contains_key(id.as_str()));
             *parents_absent += u64::from(orphan || (call.is_some() && found.is_none()));
@@ -151,9 +160,10 @@ impl Gathering<'_> {
                     self.add(self.agent(*agent), Evidence::Progress, call);
                 }
                 Fact::Notification(news) => {
-                    let call = news.call.as_ref().and_then(|id| self.calls.by_id.get(id));
+                    let call = news.call.as_ref();
+                    let call = call.and_then(|id| self.calls.named(id.as_bytes()));
                     let agent = self.by_id.get(news.task.as_str()).copied();
-                    self.add(agent, Evidence::Notification, call.copied());
+                    self.add(agent, Evidence::Notification, call);
                 }
                 Fact::Poll { .. } | Fact::TeammateMessage { .. } => {}
             }
@@ -247,9 +257,11 @@ fn name_in_id(id: &str) -> Option<String> {
 /// The agent's ID that the harness writes at the end of a result's text, or into its launch message: `agentId: <id> (...)` on a
 /// line of its own, with nothing but its figures behind it. The same words anywhere else are somebody's.
 fn trailing_agent_id(scene: &Scene<'_>, call: &Call) -> Option<String> {
-    let text = scene.text(call.result.as_ref()?.last_text?);
+    let text = scene.buffers.raw(call.result.as_ref()?.last_text?);
+    let text = text.decode();
+    let text = String::from_utf8_lossy(&text);
     // The start of its line: behind the last line feed that such a line follows, else the text's own.
-    let start = text.rfind("\nagentId: ").map_or(0, |at| at + 1);
+    let start = memmem::rfind(text.as_bytes(), b"\nagentId: ").map_or(0, |at| at + 1);
     let (before, line) = text.split_at(start);
     let (line, after) = line.split_once('\n').unwrap_or((line, ""));
     let (id, rest) = line.strip_prefix("agentId: ")?.split_once(' ')?;

@@ -11,7 +11,7 @@ use crate::transcript::thread::TurnKind;
 /// The runs that the chosen calls started, in the order of the calls.
 pub(super) fn runs(
     scene: &Scene<'_>,
-    calls: &Calls,
+    calls: &Calls<'_>,
     agent: ThreadIndex,
     chosen: &Chosen,
 ) -> Vec<Run> {
@@ -34,7 +34,7 @@ pub(super) fn runs(
             thread: call.thread,
             turn: call.turn,
             at: grouped.turns[call.turn].at,
-            tool_use_id: call.id.clone(),
+            tool_use_id: scene.text(call.id),
             evidence: evidence.clone(),
         };
         runs.push(Run {
@@ -115,7 +115,7 @@ impl RunOf<'_> {
         let Some(result) = &self.call.result else {
             return Answer::None;
         };
-        let is_ours = |id| self.scene.says(id, &self.call.id);
+        let is_ours = |id| self.scene.same(id, self.call.id);
         let structured = grouped.facts.iter().find_map(|placed| match &placed.fact {
             Fact::AgentResult { call, launched, .. } if is_ours(*call) => Some(*launched),
             Fact::RunLaunched { call, .. } | Fact::TeammateSpawned { call, .. }
@@ -150,7 +150,8 @@ impl RunOf<'_> {
         let id = &self.scene.drafts[self.agent].id;
         match fact {
             Fact::Notification(news) => {
-                let is_ours = news.call.as_deref() == Some(&self.call.id)
+                let of_call = |named: &String| self.scene.says(self.call.id, named);
+                let is_ours = news.call.as_ref().is_some_and(of_call)
                     || news.task == *id
                     || task == Some(&news.task);
                 let status = news.status.as_deref().filter(|_| is_ours)?;
@@ -174,7 +175,7 @@ impl RunOf<'_> {
     /// The ID under which the end of a workflow's run is notified.
     fn run_task(&self, grouped: &Grouped) -> Option<String> {
         grouped.facts.iter().find_map(|placed| match &placed.fact {
-            Fact::RunLaunched { call, task, .. } if self.scene.says(*call, &self.call.id) => {
+            Fact::RunLaunched { call, task, .. } if self.scene.same(*call, self.call.id) => {
                 Some(self.scene.text((*task)?))
             }
             _ => None,
