@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub(super) struct Shared {
     pub(super) directories: Handles<OpenDirectory>,
     pub(super) owner: Owner,
     pool: Pool,
+    /// Whether the kernel maps files of which it keeps no pages.
+    pub(super) maps_without_pages: AtomicBool,
     /// Workers that do something themselves that may take a while.
     busy: AtomicUsize,
     /// Lists the threads of this process; nothing where its own requests are answered like all others.
@@ -99,6 +101,7 @@ impl Adapter {
             directories: Handles::new(OPEN_LIMIT),
             owner: Owner::current(allow_other),
             pool: Pool::new(),
+            maps_without_pages: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
             own_threads,
         }))
@@ -273,15 +276,17 @@ impl Shared {
         (of(place), of(&above))
     }
 
-    /// Counts a listed node as told to the kernel. Gives its attributes if they may be believed, else ones to be asked for again.
+    /// Counts a listed node as told to the kernel. Gives its attributes, and how long they may be believed.
     pub(super) fn list(
         &self,
         place: Place,
         kind: NodeKind,
         ahead: Option<Attributes>,
-    ) -> (FileAttr, bool) {
+    ) -> (FileAttr, Duration) {
+        // One time holds for the name and for the attributes.
+        let lifetime = |attributes| attr::lifetime(attributes).min(attr::NAME_LIFETIME);
         if let Some(attributes) = ahead.or_else(|| self.view.known(&place)) {
-            return (self.look_up(place, &attributes), true);
+            return (self.look_up(place, &attributes), lifetime(&attributes));
         }
         let identity = self.named(place, kind);
         let version = identity.version;
@@ -289,10 +294,10 @@ impl Shared {
         let told = self.inodes.known(&identity).and_then(|n| n.attributes);
         let number = self.inodes.look_up(identity, None);
         match told {
-            Some(attributes) => (self.owner.attr(number, &attributes), true),
+            Some(attributes) => (self.owner.attr(number, &attributes), lifetime(&attributes)),
             None => (
                 self.owner.attr(number, &attr::unknown(kind, version)),
-                false,
+                Duration::ZERO,
             ),
         }
     }
@@ -346,7 +351,9 @@ impl OpenDirectory {
         let since = Instant::now();
         let some = names.iter().skip(first).take(count);
         let known = some.map(|entry| view.known(&self.place.join(&entry.name)));
-        let attributes = known.collect();
+        // What grows may be longer by then, and nobody is to be told that it became shorter.
+        let attributes = known.map(|known| known.filter(|known| !known.live));
+        let attributes = attributes.collect();
         *ahead = Some(Ahead {
             since,
             names,

@@ -100,10 +100,22 @@ pub(super) fn fixed(attributes: &Attributes) -> bool {
     attributes.kind == NodeKind::File && !attributes.live
 }
 
-/// How long the kernel may believe them.
+/// How long after it was last written a live file may still be written to.
+const GROWING: Duration = Duration::from_mins(15);
+
+/// Whether these are of a live file that may be growing.
+pub(super) fn grows(attributes: &Attributes) -> bool {
+    // A time that is still to come is a clock's error.
+    let since = attributes.modified.elapsed().unwrap_or_default();
+    attributes.live && since < GROWING
+}
+
+/// How long the kernel may believe them. Whoever has read a growing file to its end must not be told that it is shorter.
 pub(super) fn lifetime(attributes: &Attributes) -> Duration {
     if fixed(attributes) {
         VERSION_LIFETIME
+    } else if grows(attributes) {
+        Duration::ZERO
     } else {
         NAME_LIFETIME
     }

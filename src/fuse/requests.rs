@@ -15,6 +15,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 /// Answers every request; says so when there will be no more.
@@ -37,7 +38,7 @@ impl<F: Fn() + Send + Sync + 'static> Requests<F> {
 }
 
 /// What the kernel may do for us, as far as it can.
-const WANTED: [InitFlags; 4] = [
+const WANTED: [InitFlags; 5] = [
     // Listing gives attributes along, where they are asked for anyway.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
@@ -45,13 +46,22 @@ const WANTED: [InitFlags; 4] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     // A live file that was written over in place is read anew.
     InitFlags::FUSE_AUTO_INVAL_DATA,
+    MAPS_WITHOUT_PAGES,
 ];
+
+/// Files of which the kernel keeps no pages can be mapped all the same (Linux 6.6).
+const MAPS_WITHOUT_PAGES: InitFlags = InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
 
 impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for flag in WANTED {
-            if config.add_capabilities(flag).is_err() {
+            let offered = config.add_capabilities(flag).is_ok();
+            if !offered {
                 tracing::info!("this kernel does not offer {flag:?}");
+            }
+            if flag == MAPS_WITHOUT_PAGES {
+                let maps = &self.adapter.0.maps_without_pages;
+                maps.store(offered, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -135,12 +145,14 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         self.adapter.answer_if_spare(lane, move |shared| {
             let version = node.identity.version;
             if let Some(content) = shared.view.at_hand(&node.identity.place, version) {
-                return opened(&node, shared.open(number.0, &node, content), reply);
+                return opened(shared, &node, shared.open(number.0, &node, content), reply);
             }
             adapter.answer_later(lane, move |shared| {
                 let place = &node.identity.place;
                 match shared.view.open(place, version) {
-                    Ok(content) => opened(&node, shared.open(number.0, &node, content), reply),
+                    Ok(content) => {
+                        opened(shared, &node, shared.open(number.0, &node, content), reply);
+                    }
                     Err(error) => reply.error(Shared::failed(place, &error)),
                 }
             });
@@ -270,12 +282,8 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
                 for (entry, next) in rest.take_while(|_| !full) {
                     let place = directory.place.join(&entry.name);
                     let known = ahead.as_ref().and_then(|ahead| ahead.of(told));
-                    let (attr, believed) = shared.list(place, entry.kind, known);
-                    let lifetime = if believed {
-                        NAME_LIFETIME.saturating_sub(age)
-                    } else {
-                        Duration::ZERO
-                    };
+                    let (attr, lifetime) = shared.list(place, entry.kind, known);
+                    let lifetime = lifetime.saturating_sub(age);
                     let name = &entry.name;
                     if reply.add(attr.ino, next, name, &lifetime, &attr, GENERATION) {
                         shared.inodes.forget(attr.ino.0, 1);
@@ -550,11 +558,16 @@ fn attributes(
 }
 
 /// The kernel keeps the pages of a versioned file; those of a live one are read anew at each open.
-fn opened(node: &Node, handle: Result<u64, Errno>, reply: ReplyOpen) {
-    let flags = if node.attributes.is_some_and(|a| attr::fixed(&a)) {
-        FopenFlags::FOPEN_KEEP_CACHE
-    } else {
-        FopenFlags::empty()
+///
+/// Of one that grows it keeps none where it can do without. A page that it read while the file was shorter is zero behind the
+/// end, and a reader who comes to it just when the kernel learns of the new length is given the zeros.
+fn opened(shared: &Shared, node: &Node, handle: Result<u64, Errno>, reply: ReplyOpen) {
+    let flags = match node.attributes {
+        Some(known) if attr::fixed(&known) => FopenFlags::FOPEN_KEEP_CACHE,
+        Some(known) if attr::grows(&known) && shared.maps_without_pages.load(Ordering::Relaxed) => {
+            FopenFlags::FOPEN_DIRECT_IO
+        }
+        _ => FopenFlags::empty(),
     };
     match handle {
         Ok(handle) => reply.opened(FileHandle(handle), flags),
