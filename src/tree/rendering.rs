@@ -4,22 +4,25 @@
 //! sizes and times, a few bytes a turn. So a directory lists and a file has its size although the document is long gone,
 //! and only reading renders it again, to the same bytes.
 
+mod contents;
 mod latest;
 mod sizes;
+mod weight;
+
+pub(super) use contents::{Contents, Outline, TurnLine};
 
 use super::content::Bytes;
-use super::kept::{Kept, Weighs};
-use super::place::{Derived, Owner};
+use super::kept::Kept;
+use super::place::Derived;
 use super::state::State;
 use super::{Options, TreeError};
 use crate::artefact::{self, Document, Stretch, Style};
 use crate::cache::Table;
-use crate::session::objects::{Object, objects};
-use crate::session::{self, Role, Session, ThreadIndex, TurnIndex};
-use crate::store::{Fingerprint, SessionFiles, Store, safe_name};
+use crate::session::objects::Object;
+use crate::session::{self, Role, Session, ThreadIndex};
+use crate::store::{Fingerprint, SessionFiles, Store};
 use crate::telemetry;
 use crate::transcript::display::Shown;
-use crate::transcript::{Block, Turn, TurnKind};
 use crate::turns;
 use latest::Latest;
 use serde::{Deserialize, Serialize};
@@ -29,7 +32,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Everything that is made from sessions.
 pub(super) struct Renderings {
@@ -93,107 +96,6 @@ pub(super) struct Rendered {
     shown: Shown,
     /// What a later version of the same document is made of where it is the same.
     stretches: Vec<Arc<Stretch>>,
-}
-
-/// A rendered file without its bytes.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Outline {
-    pub(super) size: u64,
-    /// Where each turn's section stands, by turn, if it is the full artefact.
-    turns: Vec<Option<Range<u64>>>,
-}
-
-/// A session's table of contents: what its directories list.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Contents {
-    /// The main thread, if it is there.
-    pub(super) main: Option<ThreadIndex>,
-    /// The other threads by their names below `agents/`.
-    pub(super) agents: BTreeMap<String, ThreadIndex>,
-    /// The turns of each thread.
-    pub(super) turns: Vec<Vec<TurnLine>>,
-    /// What lies in `objects/`, by name.
-    pub(super) objects: BTreeMap<String, Object>,
-    /// Whether the session has a record of messages.
-    pub(super) has_messages: bool,
-}
-
-/// One turn in a table of contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TurnLine {
-    kind: TurnKind,
-    /// When it was written, if that is known.
-    pub(super) at: Option<SystemTime>,
-}
-
-impl TurnLine {
-    /// The name of the turn's file.
-    pub(super) fn name(&self, turn: TurnIndex) -> String {
-        format!("{:06}-{}.md", turn + 1, self.kind.name())
-    }
-}
-
-impl Outline {
-    /// Where a turn's section stands.
-    pub(super) fn turn(&self, turn: TurnIndex) -> Option<Range<u64>> {
-        self.turns.get(turn)?.clone()
-    }
-}
-
-impl Contents {
-    fn of(session: &Session) -> Self {
-        let mut agents = BTreeMap::new();
-        let mut main = None;
-        for (i, thread) in session.threads.iter().enumerate() {
-            if matches!(thread.role, Role::Main) {
-                main = main.or(Some(i));
-                continue;
-            }
-            // No two threads of a session have one ID, and different IDs have different safe names.
-            agents.insert(safe_name(thread.id.as_bytes()), i);
-        }
-        let line = |turn: &Turn| TurnLine {
-            kind: turn.kind,
-            at: turn.at.at().and_then(|at| SystemTime::try_from(at).ok()),
-        };
-        let threads = session.threads.iter();
-        Self {
-            main,
-            agents,
-            turns: threads
-                .map(|thread| thread.turns.iter().map(line).collect())
-                .collect(),
-            objects: objects(session),
-            has_messages: !session.entries.is_empty(),
-        }
-    }
-
-    /// Whose files an owner's are; none if there is no such agent.
-    pub(super) fn whose(&self, owner: Owner<'_>) -> Option<Whose> {
-        match owner {
-            Owner::Whole => Some(Whose::Session),
-            Owner::Agent(name) => self.agents.get(name).copied().map(Whose::Thread),
-        }
-    }
-
-    /// The turns of the main thread or of an agent's.
-    pub(super) fn turns(&self, whose: Whose) -> Option<(ThreadIndex, &[TurnLine])> {
-        let thread = match whose {
-            Whose::Session => self.main?,
-            Whose::Thread(thread) => thread,
-        };
-        let turns = self.turns.get(thread)?;
-        (!turns.is_empty()).then_some((thread, turns))
-    }
-
-    /// The turn whose file has this name.
-    pub(super) fn turn(&self, whose: Whose, name: &str) -> Option<(TurnIndex, TurnLine)> {
-        let (_, turns) = self.turns(whose)?;
-        let number: usize = name.split_once('-')?.0.parse().ok()?;
-        let turn = number.checked_sub(1)?;
-        let line = *turns.get(turn)?;
-        (line.name(turn) == name).then_some((turn, line))
-    }
 }
 
 impl Renderings {
@@ -576,72 +478,4 @@ fn is_live(state: &State) -> bool {
 
 fn stale(state: &State) -> TreeError {
     TreeError::Stale(PathBuf::from("sessions").join(&*state.id))
-}
-
-/// Bytes that the cache takes for an entry beside its value, measured over many small ones: key, lists, allocator.
-const ENTRY: u64 = 256;
-
-/// Bytes that a session and a thread take beside their files and turns, measured likewise: names, maps, counts.
-const SESSION: u64 = 3072;
-const THREAD: u64 = 1024;
-
-impl Weighs for Heavy {
-    fn weight(&self) -> u64 {
-        ENTRY
-            + match self {
-                Self::File(rendered) => {
-                    let stretches = rendered.stretches.iter().map(|stretch| stretch.weight());
-                    rendered.bytes.in_memory()
-                        + outline(&rendered.outline)
-                        + stretches.sum::<usize>() as u64
-                }
-                Self::Object(bytes) => bytes.in_memory(),
-                Self::Session(session) => {
-                    let turns = session.threads.iter().flat_map(|thread| &thread.turns);
-                    let turns: usize = turns
-                        .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
-                        .sum();
-                    // Of a session that is followed, its lines are kept beside its turns.
-                    let followed = if session.reads.buffers() > 0 { 2 } else { 1 };
-                    let turns = turns * followed;
-                    let threads = session.threads.len() as u64 * THREAD;
-                    let entries = session.entries.len_in_memory();
-                    SESSION + threads + (session.buffers.len() + turns + entries) as u64
-                }
-            }
-    }
-}
-
-impl Weighs for Light {
-    fn weight(&self) -> u64 {
-        ENTRY
-            + match self {
-                Self::Outline(o) => outline(o),
-                Self::Contents(c) => contents(c),
-            }
-    }
-}
-
-fn contents(contents: &Contents) -> u64 {
-    let names: usize = contents.agents.keys().map(|name| name.len() + 64).sum();
-    let turns: usize = contents.turns.iter().map(Vec::len).sum();
-    let threads = contents.turns.len() * size_of::<Vec<TurnLine>>();
-    let objects = contents.objects.keys();
-    let objects: usize = objects.map(|o| o.len() + size_of::<Object>() + 64).sum();
-    let turns = turns * size_of::<TurnLine>();
-    (size_of::<Contents>() + names + threads + turns + objects) as u64
-}
-
-fn outline(outline: &Outline) -> u64 {
-    let section = size_of::<Option<Range<u64>>>();
-    (size_of::<Outline>() + outline.turns.len() * section) as u64
-}
-
-/// Blocks, with those inside results, which hold no further ones.
-fn blocks(blocks: &[Block]) -> usize {
-    let inner = blocks.iter().map(|block| match block {
-        Block::ToolResult { content, .. } => content.len(),
-        _ => 0,
-    });
-    blocks.len() + inner.sum::<usize>()
 }

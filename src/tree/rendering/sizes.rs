@@ -6,7 +6,7 @@
 //! never asked from here again. Nothing of a session that has a record of messages is remembered.
 
 use super::super::kept::{Kept, Weighs};
-use super::{Contents, Outline, TurnLine, Version, Whose};
+use super::{Contents, Outline, TurnLine, Version, Whose, weight};
 use crate::cache::{Recalled, Table};
 use crate::session::ThreadIndex;
 use crate::session::objects::Object;
@@ -387,12 +387,12 @@ fn time(nanoseconds: i64) -> Option<SystemTime> {
 impl Weighs for Option<Arc<Known>> {
     fn weight(&self) -> u64 {
         let Some(known) = self else {
-            return super::ENTRY;
+            return weight::ENTRY;
         };
         let contents = known.contents.iter();
-        let contents: u64 = contents.map(|contents| super::contents(contents)).sum();
+        let contents: u64 = contents.map(|contents| weight::contents(contents)).sum();
         let outlines = known.outlines.values();
-        let outlines: u64 = outlines.map(|o| super::ENTRY + super::outline(o)).sum();
-        super::ENTRY + contents + outlines
+        let outlines: u64 = outlines.map(|o| weight::ENTRY + weight::outline(o)).sum();
+        weight::ENTRY + contents + outlines
     }
 }
