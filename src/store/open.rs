@@ -75,8 +75,11 @@ pub fn read_by<'w>(
 ) -> Result<&'w [u8], StoreError> {
     let file = open(path)?;
     let io = |source| StoreError::io(path, "read", source);
-    if window.len() < WINDOW {
-        window.resize(WINDOW, 0);
+    // A small file needs a small one: memory that is new is not for nothing.
+    let length = usize::try_from(stretch.end.saturating_sub(stretch.start));
+    let least = length.map_or(WINDOW, |length| length.clamp(1, WINDOW));
+    if window.len() < least {
+        window.resize(least, 0);
     }
     // What of the file is in the window, and where in the file that ends.
     let (mut held, mut at) = (0, stretch.start);
