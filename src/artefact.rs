@@ -14,6 +14,7 @@ mod reuse;
 mod spine;
 mod thread;
 
+use crate::parallel;
 use crate::session::{MainThread, Role, Session, ThreadIndex, TurnIndex};
 use crate::transcript::Segment;
 pub use crate::transcript::display::Shown;
@@ -161,8 +162,11 @@ fn render(
         .flat_map(|step| step.pieces(session, style))
         .collect();
     let reusable = before.and_then(|(then, stretches)| Reusable::of(then, session, stretches));
+    let turns = pieces.iter().map(|piece| piece.turns(session)).sum();
+    let least = parallel::least(pieces.len(), turns, TURNS_A_PART);
     let stretches: Vec<Arc<Stretch>> = pieces
         .par_iter()
+        .with_min_len(least)
         .map(|piece| {
             let same = reusable.as_ref().and_then(|reusable| reusable.get(piece));
             same.unwrap_or_else(|| {
@@ -241,6 +245,15 @@ impl Step {
 }
 
 impl Piece {
+    /// How many turns it is written from.
+    fn turns(&self, session: &Session) -> usize {
+        match self {
+            Self::Turns { turns, .. } => turns.len(),
+            Self::Spine(thread) => session.threads[*thread].turns.len(),
+            _ => 0,
+        }
+    }
+
     fn render(&self, session: &Session, style: Style) -> Part {
         let mut part = Part::default();
         let page = &mut part.page;

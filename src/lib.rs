@@ -20,6 +20,7 @@
 //! | [`fuse`] | the only place that imports `fuser`: inodes, replies, mount and unmount | what a session is |
 //! | [`cli`] | one file a command | |
 //! | [`cache`] | what one run remembers for the next, in files that may vanish at any time | what it remembers |
+//! | `parallel` | when work is worth a second worker | what the work is |
 //!
 //! Invariants that hold everywhere:
 //!
@@ -36,6 +37,7 @@ pub mod artefact;
 pub mod cache;
 pub mod cli;
 pub mod fuse;
+mod parallel;
 pub mod record;
 pub mod session;
 pub mod session_log;

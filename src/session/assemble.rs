@@ -11,12 +11,14 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use rayon::prelude::*;
 
+use crate::parallel;
 use crate::transcript::identity::Identity;
 use crate::transcript::line::{Fact, Line, What};
 use crate::transcript::text::{Buffers, Text};
 use crate::transcript::thread::{Block, Stamp};
 
 use super::ServiceKind;
+use super::open::WORTH;
 use super::read::{Files, ThreadFile};
 use super::sidecar::Sidecar;
 
@@ -78,7 +80,9 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         let threads = main.iter().chain(agents());
         answered.extend(threads.flat_map(|draft| message_ids(draft, buffers)));
     }
-    let dropped = drafts.par_iter_mut().map(|draft| {
+    let lines = drafts.iter().map(|draft| draft.lines.len()).sum();
+    let least = parallel::least(drafts.len(), lines, WORTH);
+    let dropped = drafts.par_iter_mut().with_min_len(least).map(|draft| {
         let before = draft.lines.len();
         let is_service = matches!(draft.part, Part::Service(_));
         draft.lines.retain(|line| {
@@ -199,7 +203,9 @@ fn merge_agents(
         first: Option<Identity<'a>>,
         uuids: usize,
     }
-    let candidates = files.into_par_iter().map(|file| {
+    let lines = files.iter().map(|file| file.lines.lines.len()).sum();
+    let least = parallel::least(files.len(), lines, WORTH);
+    let candidates = files.into_par_iter().with_min_len(least).map(|file| {
         let mut lines = file.lines.lines;
         let usage_lines_seen = lines.iter().filter(|line| has_usage(line)).count() as u64;
         let (seen, dropped) = drop_repeated(&mut lines, buffers);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::parallel;
 use crate::record::Entries;
 use crate::store::SessionFiles;
 use crate::transcript::group::{Compaction, Grouped, group};
@@ -25,6 +26,9 @@ use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
     Totals,
 };
+
+/// Lines that are worth a worker.
+pub(super) const WORTH: usize = 300;
 
 /// Reads all files of a session, each once, and puts the session together. Never fails: what cannot be read or placed is a fact
 /// in [`Completeness`].
@@ -69,8 +73,11 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
     for draft in &drafts {
         note_lines(&draft.lines, &buffers, &mut completeness);
     }
+    let lines = drafts.iter().map(|draft| draft.lines.len()).sum();
+    let least = parallel::least(drafts.len(), lines, WORTH);
     let mut grouped: Vec<Grouped> = drafts
         .par_iter_mut()
+        .with_min_len(least)
         .map(|draft| {
             group(
                 std::mem::take(&mut draft.lines),
@@ -88,7 +95,8 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
         runs: &files.runs,
     };
     let owned: Vec<&Grouped> = owners.iter().map(|&i| &grouped[i]).collect();
-    let (mut linked, mut accounts) = rayon::join(|| link(&scene), || account(&owned, &buffers));
+    let (mut linked, mut accounts) =
+        parallel::both(lines, WORTH, || link(&scene), || account(&owned, &buffers));
     let mut totals: Vec<Totals> = vec![Totals::default(); drafts.len()];
     for (&thread, part) in owners.iter().zip(std::mem::take(&mut accounts.threads)) {
         totals[thread] = Totals {

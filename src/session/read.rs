@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
+use crate::parallel;
 use crate::store::{FileRole, SessionFiles, SourceFile};
 use crate::transcript::line::FileLines;
 use crate::transcript::text::Buffers;
@@ -14,6 +15,9 @@ use super::follow::{Reading, Reads};
 use super::objects::Stored;
 use super::sidecar::{self, RunRecord, Sidecar};
 use super::{SourceUnused, stored};
+
+/// Bytes that are worth a worker.
+const WORTH: usize = 128 << 10;
 
 /// Everything that the files of a session hold, before anything is put together.
 #[derive(Debug, Default)]
@@ -91,11 +95,15 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
     // The largest first, so that two workers end together.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].fingerprint.size));
+    let bytes = wanted.iter().map(|file| file.fingerprint.size);
+    let bytes = usize::try_from(bytes.sum::<u64>()).unwrap_or(usize::MAX);
+    let least = parallel::least(order.len(), bytes, WORTH);
     let windows = Windows::default();
     let reading = Reading::new(&wanted, before, follow);
     let mut read: Vec<(usize, Result<_, _>)> = order
         .into_par_iter()
-        .with_max_len(1)
+        .with_min_len(least)
+        .with_max_len(least)
         .map(|i| {
             let mut window = windows.take();
             let outcome = reading.read(i, wanted[i], &mut window);
