@@ -90,15 +90,15 @@ pub(super) fn look_at_tail(path: &Path, size: u64) -> Result<Tail, StoreError> {
     Ok(read_tail(whole))
 }
 
-fn read_tail(bytes: &[u8]) -> Tail {
+fn read_tail(mut bytes: &[u8]) -> Tail {
     const KIND: &str = "continued-in";
     let mut tail = Tail::default();
-    for line in bytes.split(|&b| b == b'\n') {
-        // Nearly no line says so, and looking for the word costs far less than reading the line.
-        if memmem::find(line, KIND.as_bytes()).is_none() {
-            continue;
-        }
-        let keys = read_keys(line);
+    // Nearly no line says so, and looking for the word costs far less than looking at lines.
+    while let Some(at) = memmem::find(bytes, KIND.as_bytes()) {
+        let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |feed| feed + 1);
+        let end = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |feed| at + feed);
+        let keys = read_keys(&bytes[start..end]);
+        bytes = &bytes[end..];
         if keys.kind.as_deref() == Some(KIND)
             && let Some(next) = keys.continued_in
             && !tail.continued_in.contains(&next)
