@@ -1,6 +1,6 @@
 //! Many writers on one log, in one process and in several: nothing is lost, every position is given once.
 
-use super::support::{CREATED, again, read};
+use super::support::{CREATED, again, as_other_process, read};
 use sessionfs::session_log::{Role, SessionLogStore, State};
 use std::collections::HashSet;
 use std::path::Path;
@@ -34,13 +34,16 @@ fn eight_threads_with_a_handle_each_lose_nothing() {
 
 #[test]
 fn eight_processes_lose_nothing() {
+    if let Some(dir) = as_other_process() {
+        return one_of_eight_processes(&dir);
+    }
     let dir = tempfile::tempdir().unwrap();
     SessionLogStore::new(dir.path())
         .create("a", CREATED)
         .unwrap();
     let children: Vec<_> = (0..WRITERS)
         .map(|writer| {
-            again("concurrency::one_of_eight_processes", dir.path())
+            again("concurrency::eight_processes_lose_nothing", dir.path())
                 .env("LOG_WRITER", writer.to_string())
                 .stdout(Stdio::piped())
                 .spawn()
@@ -59,15 +62,10 @@ fn eight_processes_lose_nothing() {
     check(dir.path(), &positions);
 }
 
-#[test]
-#[ignore = "started by eight_processes_lose_nothing"]
-fn one_of_eight_processes() {
-    let Some(dir) = std::env::var_os("LOG_DIRECTORY") else {
-        return;
-    };
+fn one_of_eight_processes(dir: &Path) {
     let writer = std::env::var("LOG_WRITER").unwrap().parse().unwrap();
     println!();
-    for position in write(Path::new(&dir), writer) {
+    for position in write(dir, writer) {
         println!("{position}");
     }
 }

@@ -1,6 +1,6 @@
 //! A real process that is killed while it appends and attaches: what it had acknowledged is there, and the log opens.
 
-use super::support::{CREATED, again, files};
+use super::support::{CREATED, again, as_other_process, files};
 use sessionfs::session_log::{Role, SessionLogStore};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,6 +11,9 @@ const KILLS: u32 = 200;
 
 #[test]
 fn two_hundred_kills_lose_nothing_that_was_acknowledged() {
+    if let Some(dir) = as_other_process() {
+        return a_writer_until_it_is_killed(&dir);
+    }
     let dir = tempfile::tempdir().unwrap();
     let store = SessionLogStore::new(dir.path());
     store.create("a", CREATED).unwrap();
@@ -36,7 +39,8 @@ fn two_hundred_kills_lose_nothing_that_was_acknowledged() {
 
 /// Starts a writer, kills it at a moment that differs from run to run, and gives the number of events that it acknowledged.
 fn run_and_kill(dir: &Path, kill: u32) -> u64 {
-    let mut child = again("crash::a_writer_until_it_is_killed", dir)
+    let test = "crash::two_hundred_kills_lose_nothing_that_was_acknowledged";
+    let mut child = again(test, dir)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -61,12 +65,8 @@ fn run_and_kill(dir: &Path, kill: u32) -> u64 {
     rest.last().unwrap_or(acknowledged)
 }
 
-#[test]
-#[ignore = "started by two_hundred_kills_lose_nothing_that_was_acknowledged"]
-fn a_writer_until_it_is_killed() {
-    let Some(dir) = std::env::var_os("LOG_DIRECTORY") else {
-        return;
-    };
+/// Appends, and says how many events are acknowledged, for as long as it lives.
+fn a_writer_until_it_is_killed(dir: &Path) {
     let mut log = SessionLogStore::new(dir).open("a").unwrap();
     let mut out = std::io::stdout();
     writeln!(out).unwrap();

@@ -4,7 +4,7 @@ use sessionfs::session_log::{Event, Role, SessionLogStore};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// When the sessions of the tests begin.
@@ -70,11 +70,18 @@ pub(crate) fn said(text: &str) -> Event {
     }
 }
 
-/// This program again, to run one of its ignored tests alone on a directory.
+/// This program again, to run one of its tests alone as the other process, on a directory.
 pub(crate) fn again(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", test, "--ignored", "--nocapture"])
-        .env("LOG_DIRECTORY", directory);
+        .args(["--exact", test, "--nocapture"])
+        .env(DIRECTORY, directory);
     command
 }
+
+/// The directory that a test was given which is the other process ([`again`]); none for the test itself.
+pub(crate) fn as_other_process() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY).map(PathBuf::from)
+}
+
+const DIRECTORY: &str = "SESSIONFS_TEST_OTHER_PROCESS";
