@@ -25,7 +25,7 @@ use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A path in the tree, relative to its root; the root is empty.
 #[derive(Clone, Debug)]
@@ -97,6 +97,14 @@ pub struct Attributes {
     pub version: u64,
     /// A stored file that only grows: it keeps its version and serves what is there.
     pub live: bool,
+}
+
+/// How long after it was last written something may still be written to.
+const GOES_ON: Duration = Duration::from_mins(15);
+
+/// Whether what was last written at this time may still grow. A time that is still to come is a clock's error, and says as much.
+pub(crate) fn may_grow(modified: SystemTime) -> bool {
+    modified.elapsed().unwrap_or_default() < GOES_ON
 }
 
 /// One name in a directory.

@@ -1,6 +1,6 @@
 //! Attributes, lifetimes and error numbers as the kernel wants them.
 
-use crate::tree::{Attributes, NodeKind, TreeError};
+use crate::tree::{Attributes, NodeKind, TreeError, may_grow};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
 use std::error::Error;
 use std::io;
@@ -100,14 +100,9 @@ pub(super) fn fixed(attributes: &Attributes) -> bool {
     attributes.kind == NodeKind::File && !attributes.live
 }
 
-/// How long after it was last written a live file may still be written to.
-const GROWING: Duration = Duration::from_mins(15);
-
 /// Whether these are of a live file that may be growing.
 pub(super) fn grows(attributes: &Attributes) -> bool {
-    // A time that is still to come is a clock's error.
-    let since = attributes.modified.elapsed().unwrap_or_default();
-    attributes.live && since < GROWING
+    attributes.live && may_grow(attributes.modified)
 }
 
 /// How long the kernel may believe them. Whoever has read a growing file to its end must not be told that it is shorter.

@@ -15,7 +15,7 @@ use super::content::Bytes;
 use super::kept::Kept;
 use super::place::Derived;
 use super::state::State;
-use super::{Options, TreeError};
+use super::{Options, TreeError, may_grow};
 use crate::artefact::{self, Document, Stretch, Style};
 use crate::cache::Table;
 use crate::session::objects::Object;
@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Everything that is made from sessions.
 pub(super) struct Renderings {
@@ -256,7 +256,7 @@ impl Renderings {
         let heavy = self.heavy.get(&state.version().key(What::Session), || {
             self.sizes.parsing(state);
             let before = self.before(state.version(), What::Session);
-            let session = if before.is_some() || is_live(state) {
+            let session = if before.is_some() || may_grow(state.modified) {
                 session::open_again(&state.files, before.as_deref())
             } else {
                 session::open(&state.files)
@@ -466,14 +466,6 @@ fn only_grew(before: &SessionFiles, now: &SessionFiles) -> bool {
             *now == seen || (now.identity() == seen.identity() && now.size > seen.size)
         })
     })
-}
-
-/// How long after its last change a session is taken to be one that goes on.
-const LIVE: Duration = Duration::from_mins(15);
-
-/// Whether the session is likely to grow while somebody reads it. It decides only what is kept for then.
-fn is_live(state: &State) -> bool {
-    state.modified.elapsed().is_ok_and(|since| since < LIVE)
 }
 
 fn stale(state: &State) -> TreeError {
