@@ -16,8 +16,8 @@ mod thread;
 
 use crate::parallel;
 use crate::session::{MainThread, Role, Session, ThreadIndex, TurnIndex};
-use crate::transcript::Segment;
 pub use crate::transcript::display::Shown;
+use crate::transcript::{Segment, TURNS_A_PART};
 use contain::Page;
 pub use messages::messages;
 use rayon::prelude::*;
@@ -26,9 +26,6 @@ pub use reuse::Stretch;
 use std::ops::Range;
 use std::sync::Arc;
 use thread::Part;
-
-/// Turns that one part of a document holds at most. Parts of one thread are rendered side by side too.
-const TURNS_A_PART: usize = 64;
 
 /// Which of the three artefacts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -209,6 +206,7 @@ fn render(
 enum Piece {
     /// A thread's heading, and what is known of it.
     Opening(ThreadIndex),
+    /// A part of a thread's turns. Parts of one thread are rendered side by side too.
     Turns {
         thread: ThreadIndex,
         turns: Range<TurnIndex>,

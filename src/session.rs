@@ -24,7 +24,7 @@ pub mod summary;
 
 use crate::record::Entries;
 use crate::session_log::State;
-use crate::transcript::{Buffers, Damage, Stamp, Turn, Usage};
+use crate::transcript::{Buffers, Damage, Stamp, Turns, Usage};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -128,7 +128,7 @@ pub struct Thread {
     /// Base name of the file that it was read from (the newest of several).
     pub source: String,
     /// Its turns, in the order of each one's first line.
-    pub turns: Vec<Turn>,
+    pub turns: Turns,
     /// What happened between or at turns, in order.
     pub markers: Vec<Marker>,
     /// Its own totals: only the responses that it owns.

@@ -17,6 +17,8 @@ pub mod line;
 pub mod lines;
 pub mod text;
 pub mod thread;
+mod turns;
 
 pub use text::{Buffers, Segment, Text};
 pub use thread::*;
+pub use turns::{TURNS_A_PART, Turns};

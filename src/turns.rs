@@ -7,12 +7,9 @@ mod json;
 
 use crate::session::objects::Media;
 use crate::session::{Attribution, Candidates, MarkerKind, Role, Session, ThreadIndex, TurnIndex};
-use crate::transcript::{Block, Segment, Text, Turn};
+use crate::transcript::{Block, Segment, TURNS_A_PART, Text, Turn};
 use json::Line;
 use rayon::prelude::*;
-
-/// Turns that are written by one worker at a time.
-const TURNS_A_PART: usize = 512;
 
 /// The turns of a thread as lines, in parts to be read one after the other. Empty for an index that the session does not have.
 pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Segment> {
@@ -26,11 +23,11 @@ pub fn lines(session: &Session, thread: ThreadIndex) -> Vec<Segment> {
             at.push(&marker.what);
         }
     }
-    let turns = thread.turns.par_chunks(TURNS_A_PART).enumerate();
+    let turns = thread.turns.parts().par_iter().enumerate();
     let parts = turns.map(|(part, turns)| {
         let first = part * TURNS_A_PART;
         let mut out = Vec::new();
-        for (i, turn) in (first..).zip(turns) {
+        for (i, turn) in (first..).zip(turns.iter()) {
             let mut line = Line::new(&session.buffers, &mut out);
             write(session, turn, i, is_main, &markers[i], &mut line);
             out.push(b'\n');

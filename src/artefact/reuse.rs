@@ -6,8 +6,8 @@
 use super::Piece;
 use super::thread::Part;
 use crate::session::{Marker, Role, Session, ThreadIndex, TurnIndex};
-use crate::transcript::Segment;
 use crate::transcript::display::Shown;
+use crate::transcript::{Segment, TURNS_A_PART, Turn};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,9 +77,18 @@ impl<'a> Reusable<'a> {
         };
         let stretch = *self.stretches.get(piece)?;
         let (then, now) = (&self.then.threads[*thread], &self.now.threads[*thread]);
-        let same = then.turns.get(turns.clone()) == now.turns.get(turns.clone())
+        let part = turns.start / TURNS_A_PART;
+        let same = same_part(then.turns.parts().get(part), now.turns.parts().get(part))
             && markers(&then.markers, turns).eq(markers(&now.markers, turns));
         same.then(|| stretch.clone())
+    }
+}
+
+/// Whether the turns of both parts are equal: the same ones, as a rule, of which only the place need be looked at.
+fn same_part(then: Option<&Arc<Vec<Turn>>>, now: Option<&Arc<Vec<Turn>>>) -> bool {
+    match (then, now) {
+        (Some(then), Some(now)) => Arc::ptr_eq(then, now) || then == now,
+        _ => false,
     }
 }
 

@@ -32,22 +32,22 @@ pub(super) fn turns(
     limit: Option<usize>,
 ) -> Part {
     let thread = &session.threads[index];
-    let turns = &thread.turns[range.clone()];
+    let turns = thread.turns.range(range.clone());
     let blocks = Blocks {
         buffers: &session.buffers,
         stored: &session.stored,
         limit,
     };
     let room = turns
-        .iter()
+        .clone()
         .map(|turn| estimate(&turn.blocks, limit) + 96)
         .sum();
     let mut part = Part {
         page: Page::with_capacity(room),
-        sections: Vec::with_capacity(turns.len()),
+        sections: Vec::with_capacity(range.len()),
     };
     let markers = Markers::of(session, index);
-    for (turn, number) in turns.iter().zip(range) {
+    for (turn, number) in turns.zip(range) {
         let start = part.page.len();
         heading(session, turn, number, &mut part.page);
         attribution(session, index, number, &mut part.page);

@@ -32,7 +32,7 @@ pub(super) fn account(threads: &[&Grouped], buffers: &Buffers) -> Accounts {
                 add_response(&mut totals, response, &mut accounts);
             }
         }
-        for turn in &grouped.turns {
+        for turn in grouped.turns.iter() {
             add_turn(&mut totals.turns, turn.kind);
         }
         accounts.threads.push(totals);

@@ -13,7 +13,7 @@ mod coverage;
 use crate::record::{Digested, Entries, Entry, Outcome, Side};
 use crate::store::{self, SessionFiles, SourceFile};
 use crate::transcript::claude_code::unwrapped;
-use crate::transcript::{Block, Buffers, Turn, TurnKind};
+use crate::transcript::{Block, Buffers, Turn, TurnKind, Turns};
 use foldhash::{HashMap, HashMapExt as _};
 use jiff::{SignedDuration, Timestamp};
 use rayon::prelude::*;
@@ -114,15 +114,15 @@ pub(super) fn take_in_record(files: &SessionFiles, session: &mut Session) {
     }
     let mut threads = session.threads.iter();
     let main = threads.find(|thread| matches!(thread.role, Role::Main));
-    let turns = main.map_or(&[][..], |main| &main.turns);
-    session.attributions = attribute(turns, &session.buffers, &entries);
+    let turns = main.map(|main| main.turns.clone()).unwrap_or_default();
+    session.attributions = attribute(&turns, &session.buffers, &entries);
     session.completeness.record_entries_damaged = entries.damaged.len() as u64;
     session.entries = entries;
 }
 
 /// What the record says of each `user` turn of a main thread.
 fn attribute(
-    turns: &[Turn],
+    turns: &Turns,
     buffers: &Buffers,
     entries: &Entries,
 ) -> BTreeMap<TurnIndex, Attribution> {

@@ -21,7 +21,7 @@ use crate::store::{self, FileRole, SessionFiles, SourceFile};
 use crate::transcript::group::Grouped;
 use crate::transcript::json::{Kind, Scanner};
 use crate::transcript::text::{Buffers, Form, Text};
-use crate::transcript::{Block, Stamp, Turn, TurnKind};
+use crate::transcript::{Block, Stamp, Turn, TurnKind, Turns};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -68,7 +68,7 @@ struct Reading {
     buffers: Vec<Arc<Vec<u8>>>,
     /// Decoded texts of events that are not written as an object with a plain `text` key.
     decoded: Vec<u8>,
-    turns: Vec<Turn>,
+    turns: Turns,
     /// Positions and frames of the events that name an object.
     pending: Vec<(u64, u64)>,
     stored: Vec<Stored>,
@@ -88,7 +88,7 @@ impl Reading {
             id: log_id(base_name).unwrap_or_default().to_owned(),
             buffers: vec![Arc::clone(bytes), Arc::default()],
             decoded: Vec::new(),
-            turns: Vec::new(),
+            turns: Turns::default(),
             pending: Vec::new(),
             stored: Vec::new(),
             title: None,

@@ -140,7 +140,10 @@ impl Object {
 /// The objects of a session by their names: those of all its threads and its stored tool results, each once.
 pub fn objects(session: &Session) -> BTreeMap<String, Object> {
     let mut media = Vec::new();
-    let turns = session.threads.iter().flat_map(|thread| &thread.turns);
+    let turns = session
+        .threads
+        .iter()
+        .flat_map(|thread| thread.turns.iter());
     let mut waiting: Vec<&[Block]> = turns.map(|turn| turn.blocks.as_slice()).collect();
     while let Some(blocks) = waiting.pop() {
         for block in blocks {

@@ -83,7 +83,9 @@ pub(super) fn take_in(threads: &mut [Grouped], buffers: &Buffers, stored: &[Stor
         }
     }
     let (mut missing, mut ambiguous) = (BTreeSet::new(), BTreeSet::new());
-    let turns = threads.iter_mut().flat_map(|thread| &mut thread.turns);
+    let turns = threads
+        .iter_mut()
+        .flat_map(|thread| thread.turns.iter_mut());
     for block in turns.flat_map(|turn| &mut turn.blocks) {
         let Block::ToolResult { content, .. } = block else {
             continue;

@@ -8,12 +8,13 @@ use foldhash::{HashMap, HashMapExt as _};
 use super::line::{Fact, Line, ResponseLine, What};
 use super::text::{Buffers, Form, Raw, Text};
 use super::thread::{Response, ResponseKey, Stamp, Turn, TurnKind};
+use super::turns::Turns;
 
 /// One thread's lines, grouped.
 #[derive(Debug, Default)]
 pub struct Grouped {
     /// The turns, in the order of each one's first line.
-    pub turns: Vec<Turn>,
+    pub turns: Turns,
     /// The responses, in the order of each one's first line.
     pub responses: Vec<Response>,
     /// Every compaction, with the turn that it follows.
@@ -120,7 +121,9 @@ pub fn group(lines: Vec<Line>, buffers: &Buffers, agent: bool) -> Grouped {
                 if !response.error {
                     grouped.responses[answer.response].add(&response, buffers);
                 }
-                grouped.turns[answer.turn].blocks.extend(response.blocks);
+                if let Some(turn) = grouped.turns.get_mut(answer.turn) {
+                    turn.blocks.extend(response.blocks);
+                }
                 Some(answer.turn)
             }
             What::Compaction {

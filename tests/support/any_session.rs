@@ -466,7 +466,7 @@ impl Maker<'_> {
             role,
             id: self.string(),
             source: self.string(),
-            turns,
+            turns: turns.into_iter().collect(),
             markers,
             totals: self.totals(),
             span: Span {

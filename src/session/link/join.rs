@@ -24,10 +24,8 @@ pub(super) fn runs(
         let until = next.filter(|c| c.thread == call.thread).map(|c| c.turn);
         let joined = RunOf { scene, call, agent }.join(until);
         let concurrent_turns = joined.as_ref().and_then(|join| join.turn).map(|join| {
-            let between = grouped.turns.get(call.turn + 1..join).unwrap_or_default();
-            let answers = between
-                .iter()
-                .filter(|turn| turn.kind == TurnKind::Assistant);
+            let between = grouped.turns.range(call.turn + 1..join);
+            let answers = between.filter(|turn| turn.kind == TurnKind::Assistant);
             answers.count() as u64
         });
         let spawned = Spawn {

@@ -26,7 +26,10 @@ impl Weighs for Heavy {
                 }
                 Self::Object(bytes) => bytes.in_memory(),
                 Self::Session(session) => {
-                    let turns = session.threads.iter().flat_map(|thread| &thread.turns);
+                    let turns = session
+                        .threads
+                        .iter()
+                        .flat_map(|thread| thread.turns.iter());
                     let turns: usize = turns
                         .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
                         .sum();
