@@ -20,7 +20,9 @@ mod read;
 mod rewind;
 mod sidecar;
 mod stored;
+mod strand;
 pub mod summary;
+mod tools;
 
 use crate::record::Entries;
 use crate::session_log::State;

@@ -3,10 +3,11 @@
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::borrow::Cow;
 
-use crate::transcript::group::Grouped;
-use crate::transcript::text::{Buffers, Text};
-use crate::transcript::thread::{Block, Response, ResponseKey, TurnKind};
+use crate::transcript::identity::Identity;
+use crate::transcript::text::Buffers;
+use crate::transcript::thread::{Response, ResponseKey, TurnKind};
 
+use super::tools::Tools;
 use super::{ModelCount, Totals, TurnCounts};
 
 /// Totals of each thread, in the order given, and what is to be said of the responses counted.
@@ -20,20 +21,29 @@ pub(super) struct Accounts {
     pub tool_results_without_call: u64,
 }
 
+/// What of a thread is counted.
+#[derive(Clone, Copy)]
+pub(super) struct Counted<'a> {
+    pub responses: &'a [Response],
+    pub turns: TurnCounts,
+    pub tools: &'a Tools,
+}
+
 /// Counts the threads, which come in the order in which they may own a response: the main thread, the normal agents by start,
 /// the service threads.
-pub(super) fn account(threads: &[&Grouped], buffers: &Buffers) -> Accounts {
+pub(super) fn account(threads: &[Counted<'_>], buffers: &Buffers) -> Accounts {
     let mut accounts = Accounts::default();
-    let mut owned: HashSet<&ResponseKey> = HashSet::new();
-    for grouped in threads {
-        let mut totals = Totals::default();
-        for response in &grouped.responses {
+    let responses = threads.iter().map(|thread| thread.responses.len()).sum();
+    let mut owned: HashSet<&ResponseKey> = HashSet::with_capacity(responses);
+    for thread in threads {
+        let mut totals = Totals {
+            turns: thread.turns,
+            ..Totals::default()
+        };
+        for response in thread.responses {
             if owned.insert(&response.key) {
                 add_response(&mut totals, response, &mut accounts);
             }
-        }
-        for turn in grouped.turns.iter() {
-            add_turn(&mut totals.turns, turn.kind);
         }
         accounts.threads.push(totals);
     }
@@ -90,7 +100,8 @@ fn add_response(totals: &mut Totals, response: &Response, accounts: &mut Account
 /// What a tool or model without a name is counted under.
 const UNNAMED: &str = "(unnamed)";
 
-fn add_turn(counts: &mut TurnCounts, kind: TurnKind) {
+/// Counts a turn of this kind.
+pub(super) fn add_turn(counts: &mut TurnCounts, kind: TurnKind) {
     counts.total += 1;
     let group = match kind {
         TurnKind::User => &mut counts.user,
@@ -110,34 +121,29 @@ fn add_turn(counts: &mut TurnCounts, kind: TurnKind) {
 }
 
 /// Distinct calls by name, and those whose result is an error. A call or result without an ID is one of its own.
-fn count_tools(threads: &[&Grouped], buffers: &Buffers, accounts: &mut Accounts) {
-    let text = |id: Text| buffers.raw(id).decode();
-    let mut results: HashMap<_, bool> = HashMap::new();
-    for block in threads.iter().flat_map(|grouped| blocks(grouped)) {
-        match block {
-            Block::ToolResult {
-                call: Some(call),
-                is_error,
-                ..
-            } => {
-                *results.entry(text(*call)).or_default() |= is_error;
-            }
-            Block::ToolResult { call: None, .. } => accounts.tool_results_without_call += 1,
-            _ => {}
+fn count_tools(threads: &[Counted<'_>], buffers: &Buffers, accounts: &mut Accounts) {
+    let count = threads
+        .iter()
+        .map(|thread| thread.tools.results.len())
+        .sum();
+    let mut results: HashMap<Identity<'_>, bool> = HashMap::with_capacity(count);
+    for result in threads.iter().flat_map(|thread| &thread.tools.results) {
+        match result.call {
+            Some(call) => *results.entry(call.identity(buffers)).or_default() |= result.is_error,
+            None => accounts.tool_results_without_call += 1,
         }
     }
-    let mut called = HashSet::new();
-    for (grouped, totals) in threads.iter().zip(&mut accounts.threads) {
-        for block in blocks(grouped) {
-            let Block::ToolCall { id, name, .. } = block else {
-                continue;
-            };
-            if id.is_some_and(|id| !called.insert(text(id))) {
+    let mut called = HashSet::with_capacity(count);
+    for (thread, totals) in threads.iter().zip(&mut accounts.threads) {
+        for call in &thread.tools.calls {
+            let id = call.id.map(|id| id.identity(buffers));
+            let result = id.as_ref().and_then(|id| results.get(id));
+            if id.is_some_and(|id| !called.insert(id)) {
                 continue;
             }
-            let result = id.and_then(|id| results.get(&text(id)));
             accounts.tool_calls_without_result += u64::from(result.is_none());
-            let name = name.map_or(Cow::Borrowed(UNNAMED.as_bytes()), text);
+            let unnamed = Cow::Borrowed(UNNAMED.as_bytes());
+            let name = call.name.map_or(unnamed, |name| buffers.raw(name).decode());
             let name = String::from_utf8_lossy(&name);
             let count = match totals.tool_calls.get_mut(&*name) {
                 Some(count) => count,
@@ -149,8 +155,4 @@ fn count_tools(threads: &[&Grouped], buffers: &Buffers, accounts: &mut Accounts)
     }
     accounts.tool_results_without_call +=
         results.keys().filter(|id| !called.contains(*id)).count() as u64;
-}
-
-fn blocks(grouped: &Grouped) -> impl Iterator<Item = &Block> {
-    grouped.turns.iter().flat_map(|turn| &turn.blocks)
 }

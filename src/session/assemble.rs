@@ -15,16 +15,23 @@ use crate::parallel;
 use crate::transcript::identity::Identity;
 use crate::transcript::line::{Fact, Line, What};
 use crate::transcript::text::{Buffers, Text};
-use crate::transcript::thread::{Block, Stamp};
+use crate::transcript::thread::Block;
 
 use super::ServiceKind;
 use super::open::WORTH;
 use super::read::{Files, ThreadFile};
 use super::sidecar::Sidecar;
 
-/// A thread's lines, and what it is.
+/// A thread's own lines, each once, and what it is.
 #[derive(Debug)]
 pub(super) struct Draft {
+    pub who: Who,
+    pub lines: Vec<Line>,
+}
+
+/// What a thread is, and where it comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
     pub part: Part,
     /// `main` or the agent's ID.
     pub id: String,
@@ -34,8 +41,6 @@ pub(super) struct Draft {
     pub run: Option<String>,
     /// Earlier files of the same agent.
     pub generations: Vec<u32>,
-    /// Its own lines, each once.
-    pub lines: Vec<Line>,
     /// Assistant lines with usage in its files, copies included.
     pub usage_lines_seen: u64,
 }
@@ -69,13 +74,13 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         .map(|draft| part_of(draft, buffers, &main_uuids, &spawned));
     let parts: Vec<Part> = parts.collect();
     for (draft, part) in drafts.iter_mut().zip(parts) {
-        draft.part = part;
+        draft.who.part = part;
     }
     // A line that the main thread has is no agent's, and a service thread keeps only what no other thread has: neither a line, nor
     // a response, since a side question replays its thread's under uuids of its own.
     let (mut others, mut answered) = (HashSet::new(), HashSet::new());
-    if drafts.iter().any(|draft| draft.part != Part::Agent) {
-        let agents = || drafts.iter().filter(|draft| draft.part == Part::Agent);
+    if drafts.iter().any(|draft| draft.who.part != Part::Agent) {
+        let agents = || drafts.iter().filter(|draft| draft.who.part == Part::Agent);
         others.extend(agents().flat_map(|draft| uuids(buffers, draft)));
         let threads = main.iter().chain(agents());
         answered.extend(threads.flat_map(|draft| message_ids(draft, buffers)));
@@ -84,7 +89,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
     let least = parallel::least(drafts.len(), lines, WORTH);
     let dropped = drafts.par_iter_mut().with_min_len(least).map(|draft| {
         let before = draft.lines.len();
-        let is_service = matches!(draft.part, Part::Service(_));
+        let is_service = matches!(draft.who.part, Part::Service(_));
         draft.lines.retain(|line| {
             let foreign = |u| main_uuids.contains(&u) || (is_service && others.contains(&u));
             let replayed =
@@ -129,16 +134,15 @@ fn merge_main<'a>(
         }
         _ => interleave(mains, buffers, assembled),
     };
-    let draft = Draft {
+    let who = Who {
         part: Part::Main,
         id: "main".to_owned(),
         source,
         run: None,
         generations: Vec::new(),
-        lines,
         usage_lines_seen,
     };
-    (Some(draft), uuids)
+    (Some(Draft { who, lines }), uuids)
 }
 
 /// Drops the lines whose uuid a line before them has. Gives the uuids, and how many lines were dropped.
@@ -209,15 +213,15 @@ fn merge_agents(
         let mut lines = file.lines.lines;
         let usage_lines_seen = lines.iter().filter(|line| has_usage(line)).count() as u64;
         let (seen, dropped) = drop_repeated(&mut lines, buffers);
-        let draft = Draft {
+        let who = Who {
             part: Part::Agent,
             id: file.agent.unwrap_or_default(),
             source: file.source,
             run: file.run,
             generations: Vec::new(),
-            lines,
             usage_lines_seen,
         };
+        let draft = Draft { who, lines };
         let first = uuids(buffers, &draft).next();
         let candidate = Candidate {
             draft,
@@ -231,7 +235,7 @@ fn merge_agents(
     // The longest first: it is the newest, since each wake-up wrote all that was there before; a shorter one joins it.
     candidates.sort_by(|a, b| {
         let longer = b.uuids.cmp(&a.uuids);
-        longer.then_with(|| a.draft.id.cmp(&b.draft.id))
+        longer.then_with(|| a.draft.who.id.cmp(&b.draft.who.id))
     });
     let mut by_first: HashMap<Identity<'_>, Vec<usize>> = HashMap::new();
     let mut merged: Vec<Candidate<'_>> = Vec::new();
@@ -249,9 +253,9 @@ fn merge_agents(
         if let Some(i) = home {
             let longest = &mut merged[i].draft;
             assembled.lines_duplicate += candidate.uuids as u64;
-            longest.usage_lines_seen += candidate.draft.usage_lines_seen;
-            longest.generations.push(candidate.draft.source);
-            longest.generations.sort_unstable();
+            longest.who.usage_lines_seen += candidate.draft.who.usage_lines_seen;
+            longest.who.generations.push(candidate.draft.who.source);
+            longest.who.generations.sort_unstable();
             continue;
         }
         if let Some(first) = &candidate.first {
@@ -266,7 +270,12 @@ fn merge_agents(
         .into_iter()
         .map(|candidate| candidate.draft)
         .collect();
-    drafts.sort_by(|a, b| a.id.cmp(&b.id).then_with(|| a.source.cmp(&b.source)));
+    drafts.sort_by(|a, b| {
+        a.who
+            .id
+            .cmp(&b.who.id)
+            .then_with(|| a.who.source.cmp(&b.who.source))
+    });
     drafts
 }
 
@@ -284,13 +293,13 @@ fn part_of(
     main: &HashSet<Identity<'_>>,
     spawned: &HashSet<Cow<'_, [u8]>>,
 ) -> Part {
-    if let Some(kind) = service_by_name(&draft.id) {
+    if let Some(kind) = service_by_name(&draft.who.id) {
         return Part::Service(kind);
     }
     if is_warm_up(&draft.lines, buffers) {
         return Part::Service(ServiceKind::WarmUp);
     }
-    if spawned.contains(draft.id.as_bytes()) {
+    if spawned.contains(draft.who.id.as_bytes()) {
         return Part::Agent;
     }
     let first = draft.lines.iter().find(|line| line.uuid.is_some());
@@ -402,26 +411,26 @@ fn split_inline(mut main: Draft, buffers: &Buffers) -> (Draft, Vec<Draft>) {
                 },
             );
             let (part, source) = (Part::Agent, line.source);
-            let (generations, lines) = (Vec::new(), Vec::new());
-            inline.push(Draft {
+            let who = Who {
                 part,
                 id,
                 source,
                 run: None,
-                generations,
-                lines,
+                generations: Vec::new(),
                 usage_lines_seen: 0,
-            });
+            };
+            let lines = Vec::new();
+            inline.push(Draft { who, lines });
             inline.len() - 1
         });
         let usage = u64::from(has_usage(&line));
-        inline[thread].usage_lines_seen += usage;
-        main.usage_lines_seen = main.usage_lines_seen.saturating_sub(usage);
+        inline[thread].who.usage_lines_seen += usage;
+        main.who.usage_lines_seen = main.who.usage_lines_seen.saturating_sub(usage);
         inline[thread].lines.push(line);
     }
     for draft in &mut inline {
         if is_warm_up(&draft.lines, buffers) {
-            draft.part = Part::Service(ServiceKind::WarmUp);
+            draft.who.part = Part::Service(ServiceKind::WarmUp);
         }
     }
     (main, inline)
@@ -438,16 +447,16 @@ fn find(root: &mut [usize], mut i: usize) -> usize {
 
 /// A second thread with an equal ID gets `~2` behind it, or the next number that is free, so that each has a name of its own.
 fn name_apart(drafts: &mut [Draft]) {
-    let mut taken: HashSet<String> = drafts.iter().map(|draft| draft.id.clone()).collect();
+    let mut taken: HashSet<String> = drafts.iter().map(|draft| draft.who.id.clone()).collect();
     let mut seen: HashSet<String> = HashSet::new();
     for draft in drafts {
-        if seen.insert(draft.id.clone()) {
+        if seen.insert(draft.who.id.clone()) {
             continue;
         }
-        let names = (2_u64..).map(|n| format!("{}~{n}", draft.id));
+        let names = (2_u64..).map(|n| format!("{}~{n}", draft.who.id));
         if let Some(free) = names.into_iter().find(|name| !taken.contains(name)) {
             taken.insert(free.clone());
-            draft.id = free;
+            draft.who.id = free;
         }
     }
 }
@@ -464,23 +473,4 @@ fn uuids<'a, 'd>(
         .lines
         .iter()
         .filter_map(|line| Identity::of(line, buffers))
-}
-
-/// First and last stamped line, and the active time: each stamped line counts the time since the latest one before it, up to
-/// a cap. A step back counts nothing, and neither does the way forward again: no second is counted twice, so the active time
-/// never exceeds the time from first to last.
-pub(super) fn span(lines: &[Line], backwards: &mut u64) -> super::Span {
-    const LONGEST_GAP_MS: i64 = 300_000;
-    let mut span = super::Span::default();
-    let mut before: Option<Timestamp> = None;
-    for at in lines.iter().filter_map(|line| Stamp::at(line.at)) {
-        *backwards += u64::from(before.is_some_and(|before| at < before));
-        before = Some(at);
-        let latest = span.ended.unwrap_or(at);
-        let gap = at.as_millisecond() - latest.as_millisecond();
-        span.active_ms += gap.clamp(0, LONGEST_GAP_MS).unsigned_abs();
-        span.started = Some(span.started.map_or(at, |s| s.min(at)));
-        span.ended = Some(latest.max(at));
-    }
-    span
 }

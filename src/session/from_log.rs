@@ -4,21 +4,22 @@
 //! what follows from that is said once, in a note. Reading never changes the log: its verified beginning is shown, an incomplete
 //! last frame is counted, and where it is damaged it says so.
 
-use super::account::account;
+use super::account::{Counted, account, add_turn};
 use super::glance::Glance;
 use super::{
     Completeness, LogProblem, LogState, MainThread, Role, Session, SourceUnused, Span, Thread,
     Totals, sum_up,
 };
 use crate::record::Entries;
+use crate::session::TurnCounts;
 use crate::session::about::shortened;
 use crate::session::objects::Stored;
+use crate::session::tools::Tools;
 use crate::session_log::{
     Event, Fault, Found, ObjectFault, Role as Speaker, Scan, State, Stop, verify_object,
 };
 use crate::store::log_name::log_id;
 use crate::store::{self, FileRole, SessionFiles, SourceFile};
-use crate::transcript::group::Grouped;
 use crate::transcript::json::{Kind, Scanner};
 use crate::transcript::text::{Buffers, Form, Text};
 use crate::transcript::{Block, Stamp, Turn, TurnKind, Turns};
@@ -251,11 +252,17 @@ impl Reading {
         completeness: Completeness,
     ) -> Session {
         let buffers = Buffers::new(self.buffers);
-        let grouped = Grouped {
-            turns: self.turns,
-            ..Grouped::default()
+        let (mut turn_counts, mut tools) = (TurnCounts::default(), Tools::default());
+        for (place, turn) in self.turns.iter().enumerate() {
+            add_turn(&mut turn_counts, turn.kind);
+            tools.add(&turn.blocks, place, &buffers);
+        }
+        let counted = Counted {
+            responses: &[],
+            turns: turn_counts,
+            tools: &tools,
         };
-        let totals = account(&[&grouped], &buffers).threads.pop();
+        let totals = account(&[counted], &buffers).threads.pop();
         // When it was created is the only time that a log tells, if its writer's words are one.
         let created: Option<Timestamp> = self.created_at.as_deref().and_then(|at| at.parse().ok());
         let span = Span {
@@ -265,7 +272,7 @@ impl Reading {
         let log_state = LogState {
             state: self.state,
             created_at: self.created_at,
-            events: grouped.turns.len() as u64,
+            events: self.turns.len() as u64,
             objects: self.stored.len() as u64,
             bytes: log.fingerprint.size,
         };
@@ -273,7 +280,7 @@ impl Reading {
             role: Role::Main,
             id: "main".to_owned(),
             source: log.base_name(),
-            turns: grouped.turns,
+            turns: self.turns,
             markers: Vec::new(),
             totals: totals.unwrap_or_default(),
             span,

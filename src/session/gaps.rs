@@ -1,5 +1,8 @@
 //! What is not known of a session, counted where it is met.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::transcript::display::paths;
 use crate::transcript::line::{Aside, Line, What};
 use crate::transcript::text::Buffers;
@@ -9,6 +12,7 @@ use super::account::Accounts;
 use super::link::Linked;
 use super::read::Files;
 use super::stored::Taken;
+use super::strand::Strand;
 use super::{Agent, Completeness};
 
 pub(super) fn note_files(files: &Files, completeness: &mut Completeness) {
@@ -31,8 +35,15 @@ pub(super) fn note_files(files: &Files, completeness: &mut Completeness) {
 }
 
 /// What the lines of one thread, each counted once, hold beside turns.
-pub(super) fn note_lines(lines: &[Line], buffers: &Buffers, completeness: &mut Completeness) {
-    for line in lines {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    not_shown: BTreeMap<String, u64>,
+    unknown: BTreeMap<String, u64>,
+    timestamps_missing: u64,
+}
+
+impl Beside {
+    pub(super) fn note(&mut self, line: &Line, buffers: &Buffers) {
         match &line.what {
             What::Aside(Aside {
                 family,
@@ -42,19 +53,47 @@ pub(super) fn note_lines(lines: &[Line], buffers: &Buffers, completeness: &mut C
                 let kind =
                     kind.map_or_else(|| "(none)".to_owned(), |kind| buffers.raw(kind).to_text());
                 let map = if *known {
-                    &mut completeness.line_types_not_shown
+                    &mut self.not_shown
                 } else {
-                    &mut completeness.line_types_unknown
+                    &mut self.unknown
                 };
                 // Behind the family's slash the beginning of a path would not be seen any more.
                 let kind = paths::shorten(&kind);
                 *map.entry(format!("{family}{kind}")).or_default() += 1;
             }
             What::Turn { .. } | What::Response(_) => {
-                completeness.timestamps_missing += u64::from(!matches!(line.at, Stamp::At(_)));
+                self.timestamps_missing += u64::from(!matches!(line.at, Stamp::At(_)));
             }
             What::Compaction { .. } => {}
         }
+    }
+}
+
+pub(super) fn note_strands(strands: &[Arc<Strand>], completeness: &mut Completeness) {
+    let mut taken = Taken::default();
+    for strand in strands {
+        for (kind, count) in &strand.beside.not_shown {
+            *completeness
+                .line_types_not_shown
+                .entry(kind.clone())
+                .or_default() += count;
+        }
+        for (kind, count) in &strand.beside.unknown {
+            *completeness
+                .line_types_unknown
+                .entry(kind.clone())
+                .or_default() += count;
+        }
+        completeness.timestamps_missing += strand.beside.timestamps_missing;
+        completeness.timestamps_backwards += strand.clock.backwards;
+        taken.add(&strand.taken);
+    }
+    completeness.stored_results_missing = taken.missing.len() as u64;
+    if !taken.ambiguous.is_empty() {
+        completeness.notes.push(format!(
+            "{} stored tool result(s) are not taken in: several files have the name that the line gives",
+            taken.ambiguous.len()
+        ));
     }
 }
 
@@ -84,17 +123,6 @@ pub(super) fn note_gaps(linked: &Linked, accounts: &Accounts, completeness: &mut
         let n = accounts.usage_without_message_id;
         notes.push(format!(
             "{n} response(s) have no message ID: totals are an upper bound by that much"
-        ));
-    }
-}
-
-/// References to stored tool results that led to no file, or to several.
-pub(super) fn note_stored(taken: Taken, completeness: &mut Completeness) {
-    completeness.stored_results_missing = taken.missing;
-    if taken.ambiguous > 0 {
-        completeness.notes.push(format!(
-            "{} stored tool result(s) are not taken in: several files have the name that the line gives",
-            taken.ambiguous
         ));
     }
 }

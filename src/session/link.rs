@@ -11,14 +11,17 @@ mod join;
 
 use foldhash::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::transcript::group::Grouped;
 use crate::transcript::text::{Buffers, Text};
 
-use super::assemble::{Draft, Part};
+use super::assemble::{Part, Who};
 use super::sidecar::{RunRecord, Sidecar};
+use super::strand::Strand;
+use super::tools::Tool;
 use super::{Agent, Evidence, ThreadIndex};
-use calls::{Calls, Tool};
+use calls::Calls;
 use evidence::{continued, gather};
 
 /// What linking found, for the threads in the order of the drafts.
@@ -33,8 +36,7 @@ pub(super) struct Linked {
 
 /// Everything that places agents.
 pub(super) struct Scene<'a> {
-    pub drafts: &'a [Draft],
-    pub threads: &'a [Grouped],
+    pub strands: &'a [Arc<Strand>],
     pub buffers: &'a Buffers,
     /// By agent ID.
     pub sidecars: &'a HashMap<String, Sidecar>,
@@ -44,11 +46,19 @@ pub(super) struct Scene<'a> {
 
 impl Scene<'_> {
     fn agents(&self) -> impl Iterator<Item = ThreadIndex> + '_ {
-        (0..self.drafts.len()).filter(|&i| self.drafts[i].part == Part::Agent)
+        (0..self.strands.len()).filter(|&i| self.who(i).part == Part::Agent)
+    }
+
+    fn who(&self, thread: ThreadIndex) -> &Who {
+        &self.strands[thread].who
+    }
+
+    fn grouped(&self, thread: ThreadIndex) -> &Grouped {
+        &self.strands[thread].grouped
     }
 
     fn sidecar(&self, agent: ThreadIndex) -> Option<&Sidecar> {
-        self.sidecars.get(&self.drafts[agent].id)
+        self.sidecars.get(&self.who(agent).id)
     }
 
     /// Whether a stored text says just this.
@@ -107,9 +117,9 @@ pub(super) fn link(scene: &Scene<'_>) -> Linked {
 /// The agent's type and description: as its sidecar has them, else its run's record, else the call that started it.
 fn described(scene: &Scene<'_>, calls: &Calls<'_>, agent: ThreadIndex, chosen: &Chosen) -> Agent {
     let sidecar = scene.sidecar(agent);
-    let draft = &scene.drafts[agent];
-    let record = draft.run.as_ref().and_then(|run| scene.runs.get(run));
-    let label = record.and_then(|record| record.labels.get(&draft.id));
+    let who = scene.who(agent);
+    let record = who.run.as_ref().and_then(|run| scene.runs.get(run));
+    let label = record.and_then(|record| record.labels.get(&who.id));
     let first = chosen.first().map(|(call, _)| &calls.list[*call]);
     let asked = |field: &str| first.and_then(|call| call.input_field(scene.buffers, field));
     let spawned_plainly = first.is_some_and(|call| call.tool == Tool::Agent);
@@ -172,13 +182,10 @@ fn spawns_without_transcript(
     let told: BTreeSet<&str> = runs.map(|run| run.spawned.tool_use_id.as_str()).collect();
     // A refused or failed call started nothing.
     let started = calls.list.iter().filter(|call| {
-        call.tool == Tool::Agent && !call.result.as_ref().is_some_and(|result| result.is_error)
+        call.tool == Tool::Agent && !call.result.is_some_and(|result| result.is_error)
     });
     let untold = started.filter(|call| !told.contains(scene.text(call.id).as_str()));
-    let there: BTreeSet<&str> = scene
-        .agents()
-        .map(|i| scene.drafts[i].id.as_str())
-        .collect();
+    let there: BTreeSet<&str> = scene.agents().map(|i| scene.who(i).id.as_str()).collect();
     let recorded = scene.runs.values().flat_map(|record| &record.agents);
     let gone = recorded.filter(|agent| !there.contains(agent.as_str()));
     (untold.count() + gone.count()) as u64

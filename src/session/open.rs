@@ -8,20 +8,21 @@ use rayon::prelude::*;
 use crate::parallel;
 use crate::record::Entries;
 use crate::store::SessionFiles;
-use crate::transcript::group::{Compaction, Grouped, group};
-use crate::transcript::text::{Buffers, Text};
+use crate::transcript::group::Compaction;
+use crate::transcript::text::Buffers;
 
 use super::about::About;
-use super::account::{account, add_totals};
-use super::assemble::{Assembled, Draft, Part, assemble, span};
+use super::account::{Counted, account, add_totals};
+use super::assemble::{Assembled, Part, assemble};
 use super::attribution::take_in_record;
 use super::copied::copied;
 use super::from_log;
-use super::gaps::{note_files, note_gaps, note_lines, note_stored};
+use super::gaps::{note_files, note_gaps, note_strands};
 use super::link::{Linked, Scene, link};
 use super::read::read;
 use super::rewind::rewinds;
-use super::stored::take_in;
+use super::stored::Results;
+use super::strand::{Material, Strand};
 use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
     Totals,
@@ -56,100 +57,79 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
     note_files(&files, &mut completeness);
     let about = About::of(&files);
     let Assembled {
-        mut drafts,
+        drafts,
         lines_duplicate,
     } = assemble(&mut files);
     completeness.lines_duplicate = lines_duplicate;
-    completeness.main_thread = match drafts.iter().any(|draft| draft.part == Part::Main) {
+    completeness.main_thread = match drafts.iter().any(|draft| draft.who.part == Part::Main) {
         true => MainThread::Present,
         false if files.main_unreadable => MainThread::Unreadable,
         false => MainThread::Missing,
     };
     let buffers = files.buffers;
-    let spans: Vec<Span> = drafts
-        .iter()
-        .map(|d| span(&d.lines, &mut completeness.timestamps_backwards))
-        .collect();
-    for draft in &drafts {
-        note_lines(&draft.lines, &buffers, &mut completeness);
-    }
+    let results = Results::of(&files.stored);
+    let material = Material {
+        buffers: &buffers,
+        results: &results,
+    };
     let lines = drafts.iter().map(|draft| draft.lines.len()).sum();
     let least = parallel::least(drafts.len(), lines, WORTH);
-    let mut grouped: Vec<Grouped> = drafts
-        .par_iter_mut()
+    let strands: Vec<Arc<Strand>> = drafts
+        .into_par_iter()
         .with_min_len(least)
-        .map(|draft| {
-            group(
-                std::mem::take(&mut draft.lines),
-                &buffers,
-                draft.part != Part::Main,
-            )
-        })
+        .map(|draft| Arc::new(Strand::of(draft, material)))
         .collect();
-    let owners = owning_order(&drafts, &spans);
+    let owners = owning_order(&strands);
     let scene = Scene {
-        drafts: &drafts,
-        threads: &grouped,
+        strands: &strands,
         buffers: &buffers,
         sidecars: &files.sidecars,
         runs: &files.runs,
     };
-    let owned: Vec<&Grouped> = owners.iter().map(|&i| &grouped[i]).collect();
-    let (mut linked, mut accounts) =
-        parallel::both(lines, WORTH, || link(&scene), || account(&owned, &buffers));
-    let mut totals: Vec<Totals> = vec![Totals::default(); drafts.len()];
+    let counted: Vec<Counted<'_>> = owners.iter().map(|&i| strands[i].counted()).collect();
+    let (mut linked, mut accounts) = parallel::both(
+        lines,
+        WORTH,
+        || link(&scene),
+        || account(&counted, &buffers),
+    );
+    let mut totals: Vec<Totals> = vec![Totals::default(); strands.len()];
     for (&thread, part) in owners.iter().zip(std::mem::take(&mut accounts.threads)) {
         totals[thread] = Totals {
-            usage_lines_seen: drafts[thread].usage_lines_seen,
+            usage_lines_seen: strands[thread].who.usage_lines_seen,
             ..part
         };
     }
     note_gaps(&linked, &accounts, &mut completeness);
-    let main = drafts.iter().position(|draft| draft.part == Part::Main);
-    let copied = main.and_then(|i| {
+    let mut main = strands
+        .iter()
+        .filter(|strand| strand.who.part == Part::Main);
+    let copied = main.next().and_then(|main| {
         copied(
-            &grouped[i],
+            &main.grouped,
             &buffers,
             &session.older,
             &about.copied_from,
             &mut completeness,
         )
     });
-    note_stored(
-        take_in(&mut grouped, &buffers, &files.stored),
-        &mut completeness,
-    );
+    note_strands(&strands, &mut completeness);
 
-    let order = document_order(&drafts, &spans, &linked);
-    let mut place = vec![0; drafts.len()];
+    let order = document_order(&strands, &linked);
+    let mut place = vec![0; strands.len()];
     for (new, &old) in order.iter().enumerate() {
         place[old] = new;
     }
-    let mut parts: Vec<_> = drafts
-        .into_iter()
-        .zip(grouped)
-        .zip(spans)
-        .zip(totals)
-        .map(Some)
-        .collect();
-    let mut threads = Vec::with_capacity(parts.len());
+    let mut threads = Vec::with_capacity(strands.len());
     for old in order {
-        let Some((((draft, grouped), span), totals)) = parts[old].take() else {
-            continue;
-        };
+        let strand = &strands[old];
         let agent = linked.agents.remove(&old).map(|agent| moved(agent, &place));
-        let is_main = draft.part == Part::Main;
-        let rewinds = is_main.then(|| rewinds(&grouped, &buffers, about.live_leaf));
-        let mut made = thread(
-            draft,
-            grouped,
-            span,
-            totals,
-            agent,
-            &files.sources,
-            &buffers,
-        );
-        made.markers.extend(rewinds.into_iter().flatten());
+        let totals = std::mem::take(&mut totals[old]);
+        let mut made = thread(strand, totals, agent, &files.sources, &buffers);
+        if strand.who.part == Part::Main {
+            let rewinds = rewinds(&strand.grouped, &buffers, about.live_leaf);
+            made.markers.extend(rewinds);
+        }
         threads.push(made);
     }
     place_markers(&mut threads);
@@ -183,36 +163,30 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
 }
 
 /// The order in which threads may own a response: the main thread, the normal agents by start, the service threads.
-fn owning_order(drafts: &[Draft], spans: &[Span]) -> Vec<ThreadIndex> {
-    let mut order: Vec<ThreadIndex> = (0..drafts.len()).collect();
+fn owning_order(strands: &[Arc<Strand>]) -> Vec<ThreadIndex> {
+    let mut order: Vec<ThreadIndex> = (0..strands.len()).collect();
     order.sort_by_key(|&i| {
-        (
-            rank(drafts[i].part),
-            spans[i].started.is_none(),
-            spans[i].started,
-            &drafts[i].id,
-        )
+        let Strand { who, clock, .. } = &*strands[i];
+        let started = clock.span.started;
+        (rank(who.part), started.is_none(), started, &who.id)
     });
     order
 }
 
 /// The order of the document: the main thread, the agents in order of spawning (time, then ID; one that nothing places by its
 /// start), the service threads.
-fn document_order(drafts: &[Draft], spans: &[Span], linked: &Linked) -> Vec<ThreadIndex> {
+fn document_order(strands: &[Arc<Strand>], linked: &Linked) -> Vec<ThreadIndex> {
     let spawned = |i: ThreadIndex| {
         let first = linked.agents.get(&i).and_then(|agent| agent.runs.first());
         first
             .and_then(|run| run.spawned.at.at())
-            .or(spans[i].started)
+            .or(strands[i].clock.span.started)
     };
-    let mut order: Vec<ThreadIndex> = (0..drafts.len()).collect();
+    let mut order: Vec<ThreadIndex> = (0..strands.len()).collect();
     order.sort_by_key(|&i| {
-        (
-            rank(drafts[i].part),
-            spawned(i).is_none(),
-            spawned(i),
-            &drafts[i].id,
-        )
+        let who = &strands[i].who;
+        let spawned = spawned(i);
+        (rank(who.part), spawned.is_none(), spawned, &who.id)
     });
     order
 }
@@ -234,61 +208,51 @@ fn moved(mut agent: Agent, place: &[ThreadIndex]) -> Agent {
 }
 
 fn thread(
-    draft: Draft,
-    grouped: Grouped,
-    span: Span,
+    strand: &Strand,
     totals: Totals,
     agent: Option<Agent>,
     sources: &[String],
     buffers: &Buffers,
 ) -> Thread {
     let name = |source: u32| sources.get(source as usize).cloned().unwrap_or_default();
-    let role = match (draft.part, agent) {
+    let Strand { who, grouped, .. } = strand;
+    let role = match (who.part, agent) {
         (Part::Main, _) => Role::Main,
         (Part::Service(kind), _) => Role::Service(kind),
         (Part::Agent, agent) => {
-            let generations = draft
-                .generations
-                .iter()
-                .map(|&source| name(source))
-                .collect();
+            let generations = who.generations.iter().map(|&source| name(source));
             Role::Agent(Agent {
-                generations,
+                generations: generations.collect(),
                 ..agent.unwrap_or_default()
             })
         }
     };
-    let text = |text: Text| buffers.raw(text).to_text();
-    let markers = grouped.compactions.into_iter().map(
-        |(
-            turn,
-            Compaction {
+    let markers = grouped.compactions.iter().map(|(turn, compaction)| {
+        let Compaction {
+            trigger,
+            pre_tokens,
+            post_tokens,
+            micro,
+        } = *compaction;
+        let trigger = trigger.map(|text| buffers.raw(text).to_text());
+        Marker {
+            turn: *turn,
+            what: MarkerKind::Compacted {
                 trigger,
                 pre_tokens,
                 post_tokens,
                 micro,
             },
-        )| {
-            let trigger = trigger.map(text);
-            Marker {
-                turn,
-                what: MarkerKind::Compacted {
-                    trigger,
-                    pre_tokens,
-                    post_tokens,
-                    micro,
-                },
-            }
-        },
-    );
+        }
+    });
     Thread {
         role,
-        id: draft.id,
-        source: name(draft.source),
-        turns: grouped.turns,
+        id: who.id.clone(),
+        source: name(who.source),
+        turns: grouped.turns.clone(),
         markers: markers.collect(),
         totals,
-        span,
+        span: strand.clock.span,
     }
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::store::{self, SourceFile};
-use crate::transcript::group::Grouped;
 use crate::transcript::text::{Buffers, Form, Text};
 use crate::transcript::thread::Block;
 
@@ -61,58 +60,68 @@ pub(super) fn read(
     stored
 }
 
-/// How references fared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Names in references that led to no one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Names that have no file here.
-    pub missing: u64,
-    /// Names that several files of different content have, of which nothing says which is meant.
-    pub ambiguous: u64,
+    /// Those that have no file here.
+    pub missing: BTreeSet<String>,
+    /// Those that several files of different content have, of which nothing says which is meant.
+    pub ambiguous: BTreeSet<String>,
 }
 
-/// Puts behind each reference in a result the file that it names.
-pub(super) fn take_in(threads: &mut [Grouped], buffers: &Buffers, stored: &[Stored]) -> Taken {
-    let mut by_name: HashMap<&str, Vec<u32>> = HashMap::new();
-    for (i, file) in stored.iter().enumerate() {
-        let same = by_name.entry(&file.name).or_default();
-        if same
-            .iter()
-            .all(|&j| stored[j as usize].sha256 != file.sha256)
-        {
-            same.push(i as u32);
-        }
+impl Taken {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.missing.extend(other.missing.iter().cloned());
+        self.ambiguous.extend(other.ambiguous.iter().cloned());
     }
-    let (mut missing, mut ambiguous) = (BTreeSet::new(), BTreeSet::new());
-    let turns = threads
-        .iter_mut()
-        .flat_map(|thread| thread.turns.iter_mut());
-    for block in turns.flat_map(|turn| &mut turn.blocks) {
-        let Block::ToolResult { content, .. } = block else {
-            continue;
-        };
-        let mut at = 0;
-        while let Some(piece) = content.get(at) {
-            at += 1;
-            let Some(name) = referred(piece, buffers) else {
+}
+
+/// The stored results by their names.
+pub(super) struct Results<'a> {
+    by_name: HashMap<&'a str, Vec<u32>>,
+}
+
+impl<'a> Results<'a> {
+    pub(super) fn of(stored: &'a [Stored]) -> Self {
+        let mut by_name: HashMap<&str, Vec<u32>> = HashMap::new();
+        for (i, file) in stored.iter().enumerate() {
+            let same = by_name.entry(&file.name).or_default();
+            if same
+                .iter()
+                .all(|&j| stored[j as usize].sha256 != file.sha256)
+            {
+                same.push(i as u32);
+            }
+        }
+        Self { by_name }
+    }
+
+    /// Puts behind each reference in a result the file that it names.
+    pub(super) fn take_in(&self, blocks: &mut [Block], buffers: &Buffers, taken: &mut Taken) {
+        for block in blocks {
+            let Block::ToolResult { content, .. } = block else {
                 continue;
             };
-            match by_name.get(name.as_str()).map(Vec::as_slice) {
-                Some(&[result]) => {
-                    content.insert(at, Block::Stored { result });
-                    at += 1;
-                }
-                Some(_) => {
-                    ambiguous.insert(name);
-                }
-                None => {
-                    missing.insert(name);
+            let mut at = 0;
+            while let Some(piece) = content.get(at) {
+                at += 1;
+                let Some(name) = referred(piece, buffers) else {
+                    continue;
+                };
+                match self.by_name.get(name.as_str()).map(Vec::as_slice) {
+                    Some(&[result]) => {
+                        content.insert(at, Block::Stored { result });
+                        at += 1;
+                    }
+                    Some(_) => {
+                        taken.ambiguous.insert(name);
+                    }
+                    None => {
+                        taken.missing.insert(name);
+                    }
                 }
             }
         }
-    }
-    Taken {
-        missing: missing.len() as u64,
-        ambiguous: ambiguous.len() as u64,
     }
 }
 

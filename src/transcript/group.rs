@@ -3,7 +3,7 @@
 //! A turn stands where its first line stands; every later line of the same response adds its blocks to it, whatever stands
 //! between them (`spec/turns.md`). The lines come without copies: what is a copy is decided where the whole session is seen.
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::HashMap;
 
 use super::line::{Fact, Line, ResponseLine, What};
 use super::text::{Buffers, Form, Raw, Text};
@@ -11,7 +11,7 @@ use super::thread::{Response, ResponseKey, Stamp, Turn, TurnKind};
 use super::turns::Turns;
 
 /// One thread's lines, grouped.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grouped {
     /// The turns, in the order of each one's first line.
     pub turns: Turns,
@@ -23,6 +23,9 @@ pub struct Grouped {
     pub facts: Vec<PlacedFact>,
     /// Every line's identity, for what is decided by ancestry.
     pub lines: Vec<PlacedLine>,
+    answers: HashMap<(bool, ResponseKey), Answer>,
+    /// The lines of a response follow one another, as a rule: most are those of the one before, whose key need not be made.
+    latest: Option<Answer>,
 }
 
 /// A compaction of the context, as recorded.
@@ -66,107 +69,24 @@ pub struct PlacedLine {
 
 /// Groups the lines of one thread. In an agent's thread a prompt is a task.
 pub fn group(lines: Vec<Line>, buffers: &Buffers, agent: bool) -> Grouped {
-    let mut grouped = Grouped {
-        lines: Vec::with_capacity(lines.len()),
-        ..Grouped::default()
-    };
-    let mut answers: HashMap<(bool, ResponseKey), Answer> = HashMap::new();
-    // The lines of a response follow one another, as a rule: most are those of the one before, whose key need not be made.
-    let mut latest: Option<Answer> = None;
+    let mut grouped = Grouped::expecting(lines.len());
     for line in lines {
-        let Line {
-            source,
-            number,
-            uuid,
-            parent,
-            at,
-            what,
-            facts,
-            ..
-        } = line;
-        let turn = match what {
-            What::Turn {
-                mut kind,
-                blocks,
-                origin,
-            } => {
-                if agent && kind == TurnKind::User {
-                    kind = TurnKind::Task;
-                }
-                let (message_id, model) = (None, None);
-                grouped.turns.push(Turn {
-                    kind,
-                    at,
-                    message_id,
-                    model,
-                    origin,
-                    blocks,
-                    source,
-                    line: number,
-                });
-                Some(grouped.turns.len() - 1)
-            }
-            What::Response(response) => {
-                let answer = match latest {
-                    Some(answer) if answer.is_of(&response, buffers) => answer,
-                    _ => {
-                        let key = response_key(&response, uuid, buffers, source, number);
-                        let key = (response.error, key);
-                        *answers.entry(key).or_insert_with_key(|(_, key)| {
-                            grouped.begin(&response, key.clone(), at, source, number)
-                        })
-                    }
-                };
-                latest = Some(answer);
-                if !response.error {
-                    grouped.responses[answer.response].add(&response, buffers);
-                }
-                if let Some(turn) = grouped.turns.get_mut(answer.turn) {
-                    turn.blocks.extend(response.blocks);
-                }
-                Some(answer.turn)
-            }
-            What::Compaction {
-                trigger,
-                pre_tokens,
-                post_tokens,
-                micro,
-            } => {
-                let after = grouped.turns.len().checked_sub(1);
-                grouped.compactions.push((
-                    after,
-                    Compaction {
-                        trigger,
-                        pre_tokens,
-                        post_tokens,
-                        micro,
-                    },
-                ));
-                None
-            }
-            What::Aside(_) => None,
-        };
-        let after = grouped.turns.len();
-        grouped
-            .facts
-            .extend(facts.into_iter().map(|fact| PlacedFact {
-                turn,
-                after,
-                at,
-                fact,
-            }));
-        grouped.lines.push(PlacedLine {
-            uuid,
-            parent,
-            turn,
-            at,
-        });
+        grouped.push(line, buffers, agent);
     }
     grouped
 }
 
+/// Where a line's blocks went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// The turn.
+    pub turn: usize,
+    /// The place of the first of them among the turn's blocks.
+    pub from: usize,
+}
+
 /// A response as far as its lines were seen.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Answer {
     error: bool,
     message_id: Option<Text>,
@@ -183,39 +103,153 @@ impl Answer {
 }
 
 impl Grouped {
-    /// Takes up a response with its first line.
-    fn begin(
+    /// Nothing yet, with room for so many lines.
+    pub fn expecting(lines: usize) -> Self {
+        Self {
+            lines: Vec::with_capacity(lines),
+            ..Self::default()
+        }
+    }
+
+    /// Takes up the next line of the thread; in an agent's, a prompt is a task. Says where the line's blocks went, if it is part of
+    /// a turn.
+    pub fn push(&mut self, line: Line, buffers: &Buffers, agent: bool) -> Option<Added> {
+        let Line {
+            source,
+            number,
+            uuid,
+            parent,
+            at,
+            what,
+            facts,
+            ..
+        } = line;
+        let added = match what {
+            What::Turn {
+                mut kind,
+                blocks,
+                origin,
+            } => {
+                if agent && kind == TurnKind::User {
+                    kind = TurnKind::Task;
+                }
+                let (message_id, model) = (None, None);
+                self.turns.push(Turn {
+                    kind,
+                    at,
+                    message_id,
+                    model,
+                    origin,
+                    blocks,
+                    source,
+                    line: number,
+                });
+                let turn = self.turns.len() - 1;
+                Some(Added { turn, from: 0 })
+            }
+            What::Response(response) => {
+                let answer = self.answer(&response, uuid, buffers, at, source, number);
+                if !response.error {
+                    self.responses[answer.response].add(&response, buffers);
+                }
+                self.turns.get_mut(answer.turn).map(|turn| {
+                    let from = turn.blocks.len();
+                    turn.blocks.extend(response.blocks);
+                    Added {
+                        turn: answer.turn,
+                        from,
+                    }
+                })
+            }
+            What::Compaction {
+                trigger,
+                pre_tokens,
+                post_tokens,
+                micro,
+            } => {
+                let after = self.turns.len().checked_sub(1);
+                self.compactions.push((
+                    after,
+                    Compaction {
+                        trigger,
+                        pre_tokens,
+                        post_tokens,
+                        micro,
+                    },
+                ));
+                None
+            }
+            What::Aside(_) => None,
+        };
+        let turn = added.map(|added| added.turn);
+        let after = self.turns.len();
+        let facts = facts.into_iter().map(|fact| PlacedFact {
+            turn,
+            after,
+            at,
+            fact,
+        });
+        self.facts.extend(facts);
+        self.lines.push(PlacedLine {
+            uuid,
+            parent,
+            turn,
+            at,
+        });
+        added
+    }
+
+    /// The response that a line belongs to, taken up with this line if it is the first.
+    fn answer(
         &mut self,
         line: &ResponseLine,
-        key: ResponseKey,
+        uuid: Option<Text>,
+        buffers: &Buffers,
         at: Stamp,
         source: u32,
         number: u64,
     ) -> Answer {
-        let answer = Answer {
-            error: line.error,
-            message_id: line.message_id,
-            turn: self.turns.len(),
-            response: self.responses.len(),
+        let (turns, responses) = (&mut self.turns, &mut self.responses);
+        let answer = match self.latest {
+            Some(answer) if answer.is_of(line, buffers) => answer,
+            _ => {
+                let key = response_key(line, uuid, buffers, source, number);
+                let key = (line.error, key);
+                *self.answers.entry(key).or_insert_with_key(|(_, key)| {
+                    let answer = Answer {
+                        error: line.error,
+                        message_id: line.message_id,
+                        turn: turns.len(),
+                        response: responses.len(),
+                    };
+                    turns.push(opening(line, at, source, number));
+                    if !line.error {
+                        responses.push(Response::new(key.clone()));
+                    }
+                    answer
+                })
+            }
         };
-        self.turns.push(Turn {
-            kind: if line.error {
-                TurnKind::Error
-            } else {
-                TurnKind::Assistant
-            },
-            at,
-            message_id: line.message_id,
-            model: line.model,
-            origin: None,
-            blocks: Vec::new(),
-            source,
-            line: number,
-        });
-        if !line.error {
-            self.responses.push(Response::new(key));
-        }
+        self.latest = Some(answer);
         answer
+    }
+}
+
+/// The turn that the first line of a response opens, without its blocks.
+fn opening(line: &ResponseLine, at: Stamp, source: u32, number: u64) -> Turn {
+    Turn {
+        kind: if line.error {
+            TurnKind::Error
+        } else {
+            TurnKind::Assistant
+        },
+        at,
+        message_id: line.message_id,
+        model: line.model,
+        origin: None,
+        blocks: Vec::new(),
+        source,
+        line: number,
     }
 }
 

@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash, Hasher};
 use std::sync::LazyLock;
 
-/// A line's uuid, decoded, with its hash.
+/// A line's uuid, or another name, decoded, with its hash.
 #[derive(Clone, Debug)]
 pub struct Identity<'a> {
     hash: u64,
-    /// The uuid.
+    /// The uuid or name.
     pub uuid: Cow<'a, [u8]>,
 }
 
@@ -29,10 +29,37 @@ impl<'a> Identity<'a> {
 
     /// What a line is called that this text names.
     pub fn named(text: Text, buffers: &'a Buffers) -> Self {
-        let uuid = buffers.raw(text).decode();
-        Self {
-            hash: hash(&uuid),
-            uuid,
+        Self::from(buffers.raw(text).decode())
+    }
+}
+
+impl<'a> From<Cow<'a, [u8]>> for Identity<'a> {
+    fn from(uuid: Cow<'a, [u8]>) -> Self {
+        let hash = hash(&uuid);
+        Self { hash, uuid }
+    }
+}
+
+/// The name that a text is, with its hash: where the text stands need not be looked at to tell two names apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The text.
+    pub text: Text,
+    hash: u64,
+}
+
+impl Name {
+    /// The name that this text is.
+    pub fn of(text: Text, buffers: &Buffers) -> Self {
+        let hash = hash(&buffers.raw(text).decode());
+        Self { text, hash }
+    }
+
+    /// What is looked for among names.
+    pub fn identity(self, buffers: &Buffers) -> Identity<'_> {
+        Identity {
+            hash: self.hash,
+            uuid: buffers.raw(self.text).decode(),
         }
     }
 }

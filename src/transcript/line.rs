@@ -104,6 +104,15 @@ pub enum What {
 }
 
 impl What {
+    /// The blocks of a turn's line.
+    pub fn blocks_mut(&mut self) -> Option<&mut Vec<Block>> {
+        match self {
+            Self::Turn { blocks, .. } => Some(blocks),
+            Self::Response(response) => Some(&mut response.blocks),
+            Self::Compaction { .. } | Self::Aside(_) => None,
+        }
+    }
+
     fn each_text(&mut self, each: &mut impl FnMut(&mut Text)) {
         match self {
             Self::Turn {

@@ -60,12 +60,6 @@ impl Turns {
         self.parts.iter().flat_map(|part| part.iter())
     }
 
-    /// All of them, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Turn> {
-        let parts = self.parts.iter_mut();
-        parts.flat_map(|part| Arc::make_mut(part).iter_mut())
-    }
-
     /// Those at these places; places that there are not give none.
     pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = &Turn> + Clone {
         let first = places.start / TURNS_A_PART;

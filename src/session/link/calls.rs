@@ -5,175 +5,105 @@ use std::borrow::Cow;
 
 use super::Scene;
 use crate::session::assemble::Part;
+use crate::session::tools::{Tool, ToolCall, ToolResult};
 use crate::session::{ThreadIndex, TurnIndex};
-use crate::transcript::group::Grouped;
-use crate::transcript::json::{Kind, Scanner};
-use crate::transcript::text::{Buffers, Form, Raw, Text};
-use crate::transcript::thread::Block;
+use crate::transcript::identity::Identity;
+use crate::transcript::text::{Buffers, Text};
 
 /// The calls of the main thread and of every sub-agent.
 pub(super) struct Calls<'a> {
     /// In the order of the threads and of their turns.
-    pub(super) list: Vec<Call>,
+    pub(super) list: Vec<Call<'a>>,
     /// The places in the list of those that speak to an agent.
     pub(super) messages: Vec<usize>,
     /// The place of each in the list.
-    by_id: HashMap<Cow<'a, [u8]>, usize>,
+    by_id: HashMap<Identity<'a>, usize>,
 }
 
-/// One tool call.
-pub(super) struct Call {
+/// One tool call, and the result that answers it in the thread of the call.
+pub(super) struct Call<'a> {
     pub(super) id: Text,
     pub(super) thread: ThreadIndex,
     pub(super) turn: TurnIndex,
     pub(super) tool: Tool,
-    pub(super) input: Option<Text>,
-    pub(super) result: Option<CallResult>,
-}
-
-/// What a tool has to do with sub-agents, by its name. Tools that only have such a word in their name are to-do lists or serve
-/// shells (`formats/claude-code.md` 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
-    /// Starts an agent, or a team member.
-    Agent,
-    /// Starts a run of several agents.
-    Workflow,
-    /// Speaks to a team member, or continues an agent.
-    SendMessage,
-    /// Nothing.
-    Other,
-}
-
-/// The result that answers a call, in the thread of the call.
-pub(super) struct CallResult {
-    pub(super) turn: TurnIndex,
-    pub(super) is_error: bool,
-    pub(super) first_text: Option<Text>,
-    pub(super) last_text: Option<Text>,
+    pub(super) result: Option<&'a ToolResult>,
+    call: &'a ToolCall,
 }
 
 impl<'a> Calls<'a> {
     /// Of calls with one ID the first owner's holds: the main thread, then the agents in order.
     pub(super) fn of(scene: &Scene<'a>) -> Self {
+        let strands = scene.strands.iter().enumerate();
+        let normal = strands.filter(|(_, strand)| !matches!(strand.who.part, Part::Service(_)));
+        let normal: Vec<_> = normal.collect();
+        let count = normal.iter().map(|(_, s)| s.tools.calls.len()).sum();
         let mut calls = Self {
-            list: Vec::new(),
+            list: Vec::with_capacity(count),
             messages: Vec::new(),
-            by_id: HashMap::new(),
+            by_id: HashMap::with_capacity(count),
         };
-        let drafts = scene.drafts.iter().enumerate();
-        let normal = drafts.filter(|(_, draft)| !matches!(draft.part, Part::Service(_)));
-        let threads: Vec<ThreadIndex> = normal.map(|(thread, _)| thread).collect();
-        for &thread in &threads {
-            calls.add_calls(scene, thread);
+        for (thread, strand) in &normal {
+            for call in &strand.tools.calls {
+                calls.add_call(scene.buffers, *thread, call);
+            }
         }
-        for &thread in &threads {
-            calls.add_results(scene, thread);
+        for (thread, strand) in &normal {
+            for result in &strand.tools.results {
+                calls.add_result(scene.buffers, *thread, result);
+            }
         }
         calls
     }
 
     /// The place of the call with this ID.
     pub(super) fn find(&self, buffers: &Buffers, id: Text) -> Option<usize> {
-        self.named(&buffers.raw(id).decode())
+        self.by_id.get(&Identity::named(id, buffers)).copied()
     }
 
     /// The place of the call whose ID is this.
     pub(super) fn named(&self, id: &[u8]) -> Option<usize> {
-        self.by_id.get(id).copied()
+        self.by_id.get(&Identity::from(Cow::Borrowed(id))).copied()
     }
 
-    fn add_calls(&mut self, scene: &Scene<'a>, thread: ThreadIndex) {
-        for (turn, block) in blocks(&scene.threads[thread]) {
-            let Block::ToolCall {
-                id: Some(id),
-                name,
-                input,
-            } = block
-            else {
-                continue;
-            };
-            let index = self.list.len();
-            let of_this_id = self.by_id.entry(scene.buffers.raw(*id).decode());
-            if *of_this_id.or_insert(index) == index {
-                let tool = name.map_or(Tool::Other, |name| Tool::named(scene.buffers.raw(name)));
-                if tool == Tool::SendMessage {
-                    self.messages.push(index);
-                }
-                let (input, result) = (*input, None);
-                self.list.push(Call {
-                    id: *id,
-                    thread,
-                    turn,
-                    tool,
-                    input,
-                    result,
-                });
-            }
+    fn add_call(&mut self, buffers: &'a Buffers, thread: ThreadIndex, call: &'a ToolCall) {
+        let Some(id) = call.id else { return };
+        let index = self.list.len();
+        if *self.by_id.entry(id.identity(buffers)).or_insert(index) != index {
+            return;
         }
+        if call.tool == Tool::SendMessage {
+            self.messages.push(index);
+        }
+        self.list.push(Call {
+            id: id.text,
+            thread,
+            turn: call.turn,
+            tool: call.tool,
+            result: None,
+            call,
+        });
     }
 
-    fn add_results(&mut self, scene: &Scene<'a>, thread: ThreadIndex) {
-        for (turn, block) in blocks(&scene.threads[thread]) {
-            let Block::ToolResult {
-                call: Some(call),
-                is_error,
-                content,
-            } = block
-            else {
-                continue;
-            };
-            let Some(index) = self.find(scene.buffers, *call) else {
-                continue;
-            };
-            let call = &mut self.list[index];
-            if call.thread == thread && call.result.is_none() {
-                let mut texts = content.iter().filter_map(|block| match block {
-                    Block::Text(text) => Some(*text),
-                    _ => None,
-                });
-                let first_text = texts.next();
-                call.result = Some(CallResult {
-                    turn,
-                    is_error: *is_error,
-                    first_text,
-                    last_text: texts.next_back().or(first_text),
-                });
-            }
+    fn add_result(&mut self, buffers: &Buffers, thread: ThreadIndex, result: &'a ToolResult) {
+        let answered = result.call.map(|call| call.identity(buffers));
+        let Some(&index) = answered.and_then(|call| self.by_id.get(&call)) else {
+            return;
+        };
+        let call = &mut self.list[index];
+        if call.thread == thread && call.result.is_none() {
+            call.result = Some(result);
         }
     }
 }
 
-impl Call {
+impl<'a> Call<'a> {
     /// A top-level text field of the call's input.
     pub(super) fn input_field(&self, buffers: &Buffers, field: &str) -> Option<String> {
-        let raw = buffers.raw(self.input?);
-        let mut scanner = Scanner::new(raw.bytes, 0..raw.bytes.len());
-        let mut members = scanner.object().ok()?;
-        while let Some(key) = scanner.key(&mut members).ok()? {
-            if *key == *field.as_bytes() && scanner.kind().ok()? == Kind::String {
-                let range = scanner.string().ok()?;
-                let (bytes, form) = (&raw.bytes[range], Form::JsonString);
-                return Some(Raw { bytes, form }.to_text());
-            }
-            scanner.skip().ok()?;
-        }
-        None
+        self.call.input_field(buffers, field)
     }
-}
 
-impl Tool {
-    fn named(name: Raw<'_>) -> Self {
-        match &*name.decode() {
-            b"Task" | b"Agent" => Self::Agent,
-            b"Workflow" => Self::Workflow,
-            b"SendMessage" => Self::SendMessage,
-            _ => Self::Other,
-        }
+    /// The same without a copy, of a call that has to do with agents.
+    pub(super) fn agent_field(&self, field: &str) -> Option<&'a str> {
+        self.call.agent_field(field)
     }
-}
-
-fn blocks(grouped: &Grouped) -> impl Iterator<Item = (TurnIndex, &Block)> {
-    let turns = grouped.turns.iter().enumerate();
-    turns.flat_map(|(i, turn)| turn.blocks.iter().map(move |block| (i, block)))
 }

@@ -3,22 +3,24 @@
 use foldhash::{HashMap, HashMapExt as _};
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 
 use super::Scene;
-use super::calls::{Call, Calls, Tool};
+use super::calls::{Call, Calls};
 use super::join::is_launch_message;
 use crate::session::assemble::Part;
+use crate::session::strand::said_to;
+use crate::session::tools::Tool;
 use crate::session::{Evidence, ThreadIndex};
 use crate::transcript::line::Fact;
 use crate::transcript::text::{Raw, Text};
-use crate::transcript::thread::{Block, Turn, TurnKind};
 
 /// By agent, by kind of evidence, the calls that it names, as places in the list of calls.
 pub(super) type Named = HashMap<ThreadIndex, BTreeMap<Evidence, BTreeSet<usize>>>;
 
 /// All evidence of a session, and how many parents or calls a sidecar names that are not there.
 pub(super) fn gather(scene: &Scene<'_>, calls: &Calls<'_>, parents_absent: &mut u64) -> Named {
-    let agents = scene.agents().map(|i| (scene.drafts[i].id.as_str(), i));
+    let agents = scene.agents().map(|i| (scene.who(i).id.as_str(), i));
     let by_id: HashMap<&str, ThreadIndex> = agents.collect();
     let mut gathering = Gathering {
         scene,
@@ -29,8 +31,9 @@ pub(super) fn gather(scene: &Scene<'_>, calls: &Calls<'_>, parents_absent: &mut 
     gathering.sidecars(parents_absent);
     gathering.facts();
     gathering.result_texts();
-    gathering.equal(Evidence::Prompt, |agent| first_task(scene, agent), "prompt");
-    let describe = |agent| scene.sidecar(agent)?.description.clone();
+    let first_task = |agent: ThreadIndex| scene.strands[agent].first_task.as_deref();
+    gathering.equal(Evidence::Prompt, first_task, "prompt");
+    let describe = |agent| scene.sidecar(agent)?.description.as_deref();
     gathering.equal(Evidence::Description, describe, "description");
     gathering.named
 }
@@ -42,12 +45,12 @@ pub(super) fn continued(
     calls: &Calls<'_>,
     agent: ThreadIndex,
 ) -> BTreeMap<usize, BTreeSet<Evidence>> {
-    let id = &scene.drafts[agent].id;
+    let id = &scene.who(agent).id;
     let messages = calls
         .messages
         .iter()
         .map(|&index| (index, &calls.list[index]));
-    let messages: Vec<(usize, &Call)> = messages
+    let messages: Vec<(usize, &Call<'_>)> = messages
         .filter(|(_, call)| {
             let to = |field| call.input_field(scene.buffers, field);
             call.thread != agent && to("to").or_else(|| to("recipient")).as_ref() == Some(id)
@@ -56,15 +59,14 @@ pub(super) fn continued(
     if messages.is_empty() {
         return BTreeMap::new();
     }
-    let tasks: Vec<String> = scene.threads[agent]
-        .turns
-        .iter()
-        .filter_map(|turn| said_to(scene, turn))
+    let turns = scene.grouped(agent).turns.iter();
+    let tasks: Vec<String> = turns
+        .filter_map(|turn| said_to(turn, scene.buffers))
         .skip(1)
         .collect();
-    let evidence = |call: &Call| {
+    let evidence = |call: &Call<'_>| {
         let mut kinds = BTreeSet::new();
-        let facts = scene.threads[call.thread].facts.iter();
+        let facts = scene.grouped(call.thread).facts.iter();
         if facts.map(|placed| &placed.fact).any(|fact| {
             matches!(fact, Fact::AgentResult { call: c, agent, .. }
                 if scene.same(*c, call.id) && scene.says(*agent, id))
@@ -94,7 +96,7 @@ struct Gathering<'a> {
     named: Named,
 }
 
-impl Gathering<'_> {
+impl<'a> Gathering<'a> {
     fn add(&mut self, agent: Option<ThreadIndex>, kind: Evidence, call: Option<usize>) {
         if let (Some(agent), Some(call)) = (agent, call) {
             let kinds = self.named.entry(agent).or_default();
@@ -130,9 +132,9 @@ impl Gathering<'_> {
     fn facts(&mut self) {
         let scene = self.scene;
         let members = self.members();
-        let threads = scene.drafts.iter().zip(scene.threads);
-        let threads = threads.filter(|(draft, _)| !matches!(draft.part, Part::Service(_)));
-        for placed in threads.flat_map(|(_, grouped)| &grouped.facts) {
+        let strands = scene.strands.iter();
+        let normal = strands.filter(|strand| !matches!(strand.who.part, Part::Service(_)));
+        for placed in normal.flat_map(|strand| &strand.grouped.facts) {
             match &placed.fact {
                 // Only a tool that starts agents says with an agent's ID that it started one.
                 Fact::AgentResult { call, agent, .. } => {
@@ -145,7 +147,7 @@ impl Gathering<'_> {
                 Fact::RunLaunched { call, run, .. } => {
                     let call = self.call(*call, Tool::Workflow);
                     for agent in scene.agents() {
-                        let run_of = scene.drafts[agent].run.as_ref();
+                        let run_of = scene.who(agent).run.as_ref();
                         if run_of.is_some_and(|name| scene.says(*run, name)) {
                             self.add(Some(agent), Evidence::Result, call);
                         }
@@ -174,7 +176,10 @@ impl Gathering<'_> {
     /// by name only.
     fn members(&self) -> HashMap<String, ThreadIndex> {
         let scene = self.scene;
-        let facts = scene.threads.iter().flat_map(|grouped| &grouped.facts);
+        let facts = scene
+            .strands
+            .iter()
+            .flat_map(|strand| &strand.grouped.facts);
         let given = unique(facts.filter_map(|placed| match &placed.fact {
             Fact::TeammateSpawned { name, .. } => Some((scene.text(*name), ())),
             _ => None,
@@ -182,7 +187,7 @@ impl Gathering<'_> {
         let agents = scene.agents().filter_map(|agent| {
             let sidecar = scene.sidecar(agent);
             let name = sidecar.and_then(|s| s.name.clone());
-            let name = name.or_else(|| name_in_id(&scene.drafts[agent].id));
+            let name = name.or_else(|| name_in_id(&scene.who(agent).id));
             // The oldest form has the member's name where the type stands.
             Some((name.or_else(|| sidecar?.agent_type.clone())?, agent))
         });
@@ -202,49 +207,25 @@ impl Gathering<'_> {
     }
 
     /// A text that is equal, but for white space around it, and unique on both sides.
-    fn equal(&mut self, kind: Evidence, ours: impl Fn(ThreadIndex) -> Option<String>, field: &str) {
-        let trimmed = |text: String| text.trim().to_owned();
+    fn equal(
+        &mut self,
+        kind: Evidence,
+        ours: impl Fn(ThreadIndex) -> Option<&'a str>,
+        field: &str,
+    ) {
         let scene = self.scene;
-        let ours = unique(scene.agents().filter_map(|i| Some((trimmed(ours(i)?), i))));
+        let ours = unique(scene.agents().filter_map(|i| Some((ours(i)?.trim(), i))));
         let calls = self.calls.list.iter().enumerate();
         let spawns = calls.filter(|(_, call)| call.tool == Tool::Agent);
-        let theirs = unique(spawns.filter_map(|(index, call)| {
-            let text = call.input_field(scene.buffers, field)?;
-            Some((trimmed(text), index))
-        }));
+        let theirs = unique(
+            spawns.filter_map(|(index, call)| Some((call.agent_field(field)?.trim(), index))),
+        );
         for (text, agent) in ours {
             if !text.is_empty() {
-                self.add(Some(agent), kind, theirs.get(&text).copied());
+                self.add(Some(agent), kind, theirs.get(text).copied());
             }
         }
     }
-}
-
-fn first_task(scene: &Scene<'_>, agent: ThreadIndex) -> Option<String> {
-    let turns = scene.threads[agent].turns.iter();
-    turns
-        .take(FIRST_TURNS)
-        .find_map(|turn| said_to(scene, turn))
-}
-
-/// A thread's task is its first prompt; what stands before it is what the harness put in.
-const FIRST_TURNS: usize = 8;
-
-/// What a turn of an agent's thread tells the agent to do: a task, or a team member's message without its tag.
-fn said_to(scene: &Scene<'_>, turn: &Turn) -> Option<String> {
-    if !matches!(turn.kind, TurnKind::Task | TurnKind::Peer) {
-        return None;
-    }
-    let text = turn.blocks.iter().find_map(|block| match block {
-        Block::Text(text) => Some(scene.text(*text)),
-        _ => None,
-    })?;
-    let text = text.trim();
-    let inside = text
-        .strip_prefix("<teammate-message ")
-        .and_then(|rest| rest.split_once('>'))
-        .map(|(_, said)| said.trim_end().trim_end_matches("</teammate-message>"));
-    Some(inside.unwrap_or(text).trim().to_owned())
 }
 
 /// The name in the ID of a named agent: `a<name>-<16 hex digits>`.
@@ -256,7 +237,7 @@ fn name_in_id(id: &str) -> Option<String> {
 
 /// The agent's ID that the harness writes at the end of a result's text, or into its launch message: `agentId: <id> (...)` on a
 /// line of its own, with nothing but its figures behind it. The same words anywhere else are somebody's.
-fn trailing_agent_id(scene: &Scene<'_>, call: &Call) -> Option<String> {
+fn trailing_agent_id(scene: &Scene<'_>, call: &Call<'_>) -> Option<String> {
     let text = scene.buffers.raw(call.result.as_ref()?.last_text?);
     let text = text.decode();
     let text = String::from_utf8_lossy(&text);
@@ -276,8 +257,8 @@ fn trailing_agent_id(scene: &Scene<'_>, call: &Call) -> Option<String> {
 }
 
 /// Only those keys that occur once.
-fn unique<T>(pairs: impl Iterator<Item = (String, T)>) -> HashMap<String, T> {
-    let mut map: HashMap<String, Option<T>> = HashMap::new();
+fn unique<K: Eq + Hash, T>(pairs: impl Iterator<Item = (K, T)>) -> HashMap<K, T> {
+    let mut map: HashMap<K, Option<T>> = HashMap::new();
     for (key, value) in pairs {
         map.entry(key)
             .and_modify(|seen| *seen = None)

@@ -1,7 +1,8 @@
 //! Where the result of each run entered the spawning thread.
 
-use super::calls::{Call, Calls, Tool};
+use super::calls::{Call, Calls};
 use super::{Chosen, Scene};
+use crate::session::tools::Tool;
 use crate::session::{Join, JoinHow, Run, Spawn, ThreadIndex, TurnIndex};
 use crate::transcript::group::{Grouped, PlacedFact};
 use crate::transcript::line::Fact;
@@ -18,7 +19,7 @@ pub(super) fn runs(
     let mut runs = Vec::with_capacity(chosen.len());
     for (n, (index, evidence)) in chosen.iter().enumerate() {
         let call = &calls.list[*index];
-        let grouped = &scene.threads[call.thread];
+        let grouped = scene.grouped(call.thread);
         // Until the agent is started again, every notice of its end is this run's.
         let next = chosen.get(n + 1).map(|(i, _)| &calls.list[*i]);
         let until = next.filter(|c| c.thread == call.thread).map(|c| c.turn);
@@ -47,7 +48,7 @@ pub(super) fn runs(
 /// One run of an agent: the call that started it.
 struct RunOf<'a> {
     scene: &'a Scene<'a>,
-    call: &'a Call,
+    call: &'a Call<'a>,
     agent: ThreadIndex,
 }
 
@@ -76,7 +77,7 @@ impl RunOf<'_> {
     /// thread that carries the final notification or poll result, or a member's last message; a queue line only if there is
     /// nothing else.
     fn join(&self, until: Option<TurnIndex>) -> Option<Join> {
-        let grouped = &self.scene.threads[self.call.thread];
+        let grouped = self.scene.grouped(self.call.thread);
         if let (Answer::Here, Some(result)) = (self.answer(grouped), &self.call.result) {
             return Some(Join {
                 turn: Some(result.turn),
@@ -145,7 +146,7 @@ impl RunOf<'_> {
         task: Option<&str>,
         name: Option<&str>,
     ) -> Option<(End<'f>, JoinHow)> {
-        let id = &self.scene.drafts[self.agent].id;
+        let id = &self.scene.who(self.agent).id;
         match fact {
             Fact::Notification(news) => {
                 let of_call = |named: &String| self.scene.says(self.call.id, named);
