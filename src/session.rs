@@ -23,6 +23,7 @@ mod stored;
 mod strand;
 pub mod summary;
 mod tools;
+mod weave;
 
 use crate::record::Entries;
 use crate::session_log::State;

@@ -1,13 +1,14 @@
 //! What a session's files say of it as a whole: versions, project, title.
 
 use foldhash::{HashSet, HashSetExt as _};
+use std::sync::Arc;
 
 use crate::transcript::display::paths;
-use crate::transcript::line::{FileLines, TitleBy, What};
+use crate::transcript::line::{FileLines, TitleBy};
 use crate::transcript::text::{Buffers, Text};
-use crate::transcript::thread::{Block, TurnKind};
 
 use super::read::Files;
+use super::strand::Strand;
 
 /// What the files say of the session as a whole.
 pub(super) struct About {
@@ -21,18 +22,18 @@ pub(super) struct About {
 }
 
 impl About {
-    pub(super) fn of(files: &Files) -> Self {
+    pub(super) fn of(files: &Files, strands: &[Arc<Strand>]) -> Self {
         let text = |text: &Text| files.buffers.raw(*text).to_text();
         let mains: Vec<&FileLines> = files
             .threads
             .iter()
             .filter(|f| f.agent.is_none())
-            .map(|f| &f.lines)
+            .map(|f| &f.said)
             .collect();
         let all: Vec<&FileLines> = mains
             .iter()
             .copied()
-            .chain(files.threads.iter().map(|f| &f.lines))
+            .chain(files.threads.iter().map(|f| &f.said))
             .collect();
         let mut seen = HashSet::new();
         let versions = all
@@ -49,7 +50,11 @@ impl About {
         Self {
             versions,
             project,
-            title: title(&mains, &files.buffers),
+            title: title(&mains, &files.buffers, |uuid| {
+                strands
+                    .iter()
+                    .any(|strand| strand.has_line(uuid, &files.buffers))
+            }),
             copied_from: mains
                 .iter()
                 .filter_map(|file| file.forked_from.as_ref())
@@ -61,20 +66,16 @@ impl About {
 }
 
 /// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
-/// line of the first prompt.
-pub(super) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
-    let own: HashSet<_> = mains
-        .iter()
-        .flat_map(|f| &f.lines)
-        .filter_map(|l| l.uuid)
-        .map(|u| buffers.raw(u).decode())
-        .collect();
-    let titles = mains.iter().flat_map(|f| &f.titles).filter(|title| {
-        title.by != TitleBy::Summary
-            || title
-                .leaf
-                .is_some_and(|leaf| own.contains(&buffers.raw(leaf).decode()))
-    });
+/// line of the first prompt. `is_own` says whether a line of this uuid is the session's.
+pub(super) fn title(
+    mains: &[&FileLines],
+    buffers: &Buffers,
+    is_own: impl Fn(&[u8]) -> bool,
+) -> Option<String> {
+    let about_own =
+        |leaf: Option<Text>| leaf.is_some_and(|leaf| is_own(&buffers.raw(leaf).decode()));
+    let titles = mains.iter().flat_map(|f| &f.titles);
+    let titles = titles.filter(|title| title.by != TitleBy::Summary || about_own(title.leaf));
     let best = titles
         .max_by_key(|title| title.by)
         .map(|title| buffers.raw(title.text).to_text());
@@ -85,22 +86,8 @@ pub(super) fn title(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
 
 /// The first line of the first prompt, cut where it is long.
 pub(super) fn first_prompt(mains: &[&FileLines], buffers: &Buffers) -> Option<String> {
-    let prompts = mains
-        .iter()
-        .flat_map(|f| &f.lines)
-        .filter(|line| !line.sidechain);
-    let mut texts = prompts.filter_map(|line| match &line.what {
-        What::Turn {
-            kind: TurnKind::User,
-            blocks,
-            ..
-        } => blocks.iter().find_map(|block| match block {
-            Block::Text(text) => Some(buffers.raw(*text).to_text()),
-            _ => None,
-        }),
-        _ => None,
-    });
-    texts.find_map(|text| shortened(&text))
+    let first = mains.iter().find_map(|file| file.first_prompt)?;
+    shortened(&buffers.raw(first).to_text())
 }
 
 /// The first line of a prompt, at most 80 characters of it; none if it is blank.

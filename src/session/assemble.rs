@@ -19,7 +19,7 @@ use crate::transcript::thread::Block;
 
 use super::ServiceKind;
 use super::open::WORTH;
-use super::read::{Files, ThreadFile};
+use super::read::Files;
 use super::sidecar::Sidecar;
 
 /// A thread's own lines, each once, and what it is.
@@ -58,21 +58,43 @@ pub(super) enum Part {
 pub(super) struct Assembled {
     pub drafts: Vec<Draft>,
     pub lines_duplicate: u64,
+    /// Whether a thread is made of several files, or of a part of one, or is what it is because of what a line of another says:
+    /// then one line more may change more than the thread in whose file it stands.
+    pub entangled: bool,
+}
+
+/// The lines of one file.
+struct FileLines {
+    agent: Option<String>,
+    source: u32,
+    run: Option<String>,
+    lines: Vec<Line>,
 }
 
 pub(super) fn assemble(files: &mut Files) -> Assembled {
     let buffers = &files.buffers;
-    let (mains, agents): (Vec<_>, Vec<_>) = std::mem::take(&mut files.threads)
-        .into_iter()
-        .partition(|file| file.agent.is_none());
-    let mut assembled = Assembled::default();
+    let lines = files.threads.par_iter_mut().map(|file| FileLines {
+        agent: file.agent.clone(),
+        source: file.source,
+        run: file.run.clone(),
+        lines: file.take_lines(),
+    });
+    let lines: Vec<FileLines> = lines.collect();
+    let (mains, agents): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|file| file.agent.is_none());
+    let mut assembled = Assembled {
+        entangled: mains.len() > 1,
+        ..Assembled::default()
+    };
     let (main, main_uuids) = merge_main(mains, buffers, &mut assembled);
     let mut drafts = merge_agents(agents, buffers, &mut assembled);
     let spawned = spawned_ids(&drafts, main.as_ref(), &files.sidecars, buffers);
     let parts = drafts
         .iter()
         .map(|draft| part_of(draft, buffers, &main_uuids, &spawned));
-    let parts: Vec<Part> = parts.collect();
+    let parts: Vec<(Part, bool)> = parts.collect();
+    assembled.entangled |= parts.iter().any(|(_, by_others)| *by_others);
+    let parts = parts.into_iter().map(|(part, _)| part);
     for (draft, part) in drafts.iter_mut().zip(parts) {
         draft.who.part = part;
     }
@@ -102,6 +124,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
     drop((main_uuids, others, answered));
     if let Some(main) = main {
         let (main, inline) = split_inline(main, buffers);
+        assembled.entangled |= !inline.is_empty();
         assembled.drafts.push(main);
         assembled.drafts.extend(inline);
     }
@@ -113,7 +136,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
 /// The main thread of all fragments: each file keeps its own order, and the next line comes from the file whose next stamped
 /// line is earliest (`spec/mount-tree.md`). Gives the uuids of its lines too.
 fn merge_main<'a>(
-    mut mains: Vec<ThreadFile>,
+    mut mains: Vec<FileLines>,
     buffers: &'a Buffers,
     assembled: &mut Assembled,
 ) -> (Option<Draft>, HashSet<Identity<'a>>) {
@@ -122,12 +145,12 @@ fn merge_main<'a>(
     };
     let usage_lines_seen = mains
         .iter()
-        .flat_map(|file| &file.lines.lines)
+        .flat_map(|file| &file.lines)
         .filter(|line| has_usage(line))
         .count() as u64;
     let (lines, uuids) = match mains.as_mut_slice() {
         [file] => {
-            let mut lines = std::mem::take(&mut file.lines.lines);
+            let mut lines = std::mem::take(&mut file.lines);
             let (seen, dropped) = drop_repeated(&mut lines, buffers);
             assembled.lines_duplicate += dropped;
             (lines, seen)
@@ -155,14 +178,11 @@ fn drop_repeated<'a>(lines: &mut Vec<Line>, buffers: &'a Buffers) -> (HashSet<Id
 }
 
 fn interleave<'a>(
-    mains: Vec<ThreadFile>,
+    mains: Vec<FileLines>,
     buffers: &'a Buffers,
     assembled: &mut Assembled,
 ) -> (Vec<Line>, HashSet<Identity<'a>>) {
-    let mut queues: Vec<VecDeque<Line>> = mains
-        .into_iter()
-        .map(|file| file.lines.lines.into())
-        .collect();
+    let mut queues: Vec<VecDeque<Line>> = mains.into_iter().map(|file| file.lines.into()).collect();
     let mut stamps: Vec<Timestamp> = queues.iter().map(next_stamp).collect();
     let mut seen: HashSet<Identity<'_>> = HashSet::new();
     let mut lines = Vec::with_capacity(queues.iter().map(VecDeque::len).sum());
@@ -197,20 +217,16 @@ fn next_stamp(queue: &VecDeque<Line>) -> Timestamp {
 
 /// One draft an agent. Files of which one begins with all lines of another are generations of one agent; so are files of one ID
 /// that share lines. A second agent with an equal ID stays a thread of its own.
-fn merge_agents(
-    files: Vec<ThreadFile>,
-    buffers: &Buffers,
-    assembled: &mut Assembled,
-) -> Vec<Draft> {
+fn merge_agents(files: Vec<FileLines>, buffers: &Buffers, assembled: &mut Assembled) -> Vec<Draft> {
     struct Candidate<'a> {
         draft: Draft,
         first: Option<Identity<'a>>,
         uuids: usize,
     }
-    let lines = files.iter().map(|file| file.lines.lines.len()).sum();
+    let lines = files.iter().map(|file| file.lines.len()).sum();
     let least = parallel::least(files.len(), lines, WORTH);
     let candidates = files.into_par_iter().with_min_len(least).map(|file| {
-        let mut lines = file.lines.lines;
+        let mut lines = file.lines;
         let usage_lines_seen = lines.iter().filter(|line| has_usage(line)).count() as u64;
         let (seen, dropped) = drop_repeated(&mut lines, buffers);
         let who = Who {
@@ -286,32 +302,31 @@ fn begins_with(long: &Draft, short: &Draft, buffers: &Buffers) -> bool {
 }
 
 /// Whether an agent's file is a sub-agent's or the harness's own work: by the name that the harness gives it, by the text of a
-/// warm-up, or because it begins as a copy or continuation of the main thread and no ID says that it was spawned.
+/// warm-up, or because it begins as a copy or continuation of the main thread and no ID says that it was spawned. Says too whether
+/// it is so by what other threads say.
 fn part_of(
     draft: &Draft,
     buffers: &Buffers,
     main: &HashSet<Identity<'_>>,
     spawned: &HashSet<Cow<'_, [u8]>>,
-) -> Part {
+) -> (Part, bool) {
     if let Some(kind) = service_by_name(&draft.who.id) {
-        return Part::Service(kind);
+        return (Part::Service(kind), false);
     }
     if is_warm_up(&draft.lines, buffers) {
-        return Part::Service(ServiceKind::WarmUp);
-    }
-    if spawned.contains(draft.who.id.as_bytes()) {
-        return Part::Agent;
+        return (Part::Service(ServiceKind::WarmUp), false);
     }
     let first = draft.lines.iter().find(|line| line.uuid.is_some());
     let in_main = |text: Option<Text>| {
         text.is_some_and(|text| main.contains(&Identity::named(text, buffers)))
     };
-    match first {
-        Some(line) if in_main(line.uuid) || in_main(line.parent) => {
-            Part::Service(ServiceKind::Copy)
-        }
-        _ => Part::Agent,
-    }
+    let begins_in_main = first.is_some_and(|line| in_main(line.uuid) || in_main(line.parent));
+    let part = if begins_in_main && !spawned.contains(draft.who.id.as_bytes()) {
+        Part::Service(ServiceKind::Copy)
+    } else {
+        Part::Agent
+    };
+    (part, begins_in_main)
 }
 
 /// What work of its own the harness gives a thread this ID for (`formats/claude-code.md` 6.4).
@@ -461,7 +476,8 @@ fn name_apart(drafts: &mut [Draft]) {
     }
 }
 
-fn has_usage(line: &Line) -> bool {
+/// Whether a line counts for [`Who::usage_lines_seen`].
+pub(super) fn has_usage(line: &Line) -> bool {
     matches!(&line.what, What::Response(response) if response.usage.is_some())
 }
 

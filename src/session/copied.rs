@@ -30,7 +30,11 @@ pub(super) fn copied(
     named: &[String],
     completeness: &mut Completeness,
 ) -> Option<Copied> {
-    let ours = lines(main, buffers);
+    let ours = if older.is_empty() {
+        Vec::new()
+    } else {
+        lines(main, buffers)
+    };
     let mut copied = Copied::default();
     let mut theirs: HashSet<ResponseKey> = HashSet::new();
     for session in older {

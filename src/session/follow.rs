@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::store::{self, Fingerprint, SourceFile, StoreError};
 use crate::transcript::claude_code::{File, Paused};
-use crate::transcript::line::FileLines;
+use crate::transcript::line::{FileLines, Line};
+
+use super::weave::Woven;
 
 /// What was read of a session's files.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub struct Reads {
     pub(super) threads: Vec<Option<Arc<Read>>>,
     /// Buffers that hold what was kept of them. Further buffers hold stored results.
     pub(super) buffers: usize,
+    /// The strands that were made of their lines, if new lines can be added to them.
+    pub(super) woven: Option<Woven>,
 }
 
 impl Reads {
@@ -34,6 +38,10 @@ pub(super) struct Read {
     path: PathBuf,
     fingerprint: Fingerprint,
     paused: Paused,
+    /// What the file says beside its lines, and without the texts.
+    said: FileLines,
+    /// The lines that what stands behind the last whole line holds all the same; it is read again when the file has grown.
+    tail: Vec<Line>,
     /// Whether nothing stood behind the last whole line.
     whole: bool,
     /// The last bytes before the place where it was paused.
@@ -59,9 +67,38 @@ pub(super) struct Reading<'a> {
 
 /// What reading one file gave.
 pub(super) struct Outcome {
-    pub(super) lines: FileLines,
+    /// What the file says. The lines are in `followed` if the file is followed.
+    pub(super) said: FileLines,
     pub(super) buffers: Vec<(u32, Arc<Vec<u8>>)>,
-    pub(super) read: Option<Arc<Read>>,
+    pub(super) followed: Option<Followed>,
+}
+
+/// What was read of a file that is followed.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) read: Arc<Read>,
+    /// How many stretches of its lines were read before; none where it was read anew.
+    known: Option<usize>,
+}
+
+impl Followed {
+    /// All lines of the file.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let stretches = self.read.paused.lines().iter();
+        let lines = stretches.flat_map(|stretch| stretch.iter());
+        lines.chain(&self.read.tail).cloned().collect()
+    }
+
+    /// The lines that are new, if it was gone on with.
+    pub(super) fn new_lines(&self) -> Option<impl Iterator<Item = &Line> + Clone> {
+        let new = self.read.paused.lines().get(self.known?..)?;
+        Some(new.iter().flat_map(|stretch| stretch.iter()))
+    }
+
+    /// Whether none of its lines will be read again.
+    pub(super) fn is_settled(&self) -> bool {
+        self.read.tail.is_empty()
+    }
 }
 
 impl<'a> Reading<'a> {
@@ -97,15 +134,19 @@ impl<'a> Reading<'a> {
         if let Some(before) = self.before.get(index).and_then(Option::as_ref) {
             if before.whole && before.fingerprint == file.fingerprint {
                 return Ok(Outcome {
-                    lines: before.paused.lines(),
+                    said: before.said.clone(),
                     buffers: before.buffers.clone(),
-                    read: Some(before.clone()),
+                    followed: Some(Followed {
+                        read: before.clone(),
+                        known: Some(before.paused.lines().len()),
+                    }),
                 });
             }
             if before.goes_on(file)? {
                 let buffer = self.next_buffer.fetch_add(1, Ordering::Relaxed);
                 let on = On {
                     reader: before.paused.resume(buffer),
+                    known: Some(before.paused.lines().len()),
                     offset: before.paused.offset(),
                     end: before.end.clone(),
                     buffer,
@@ -119,6 +160,7 @@ impl<'a> Reading<'a> {
         reader.expect(file.fingerprint.size);
         let anew = On {
             reader,
+            known: None,
             offset: 0,
             end: Vec::new(),
             buffer: number,
@@ -135,6 +177,7 @@ impl<'a> Reading<'a> {
     ) -> Result<Outcome, StoreError> {
         let On {
             mut reader,
+            known,
             offset,
             mut end,
             buffer,
@@ -151,22 +194,26 @@ impl<'a> Reading<'a> {
             read
         })?;
         let (paused, whole) = (self.follow.then(|| reader.pause()), rest.is_empty());
-        let mut lines = reader.end(rest);
-        buffers.push((buffer, Arc::new(std::mem::take(&mut lines.texts))));
-        let read = paused.map(|paused| {
-            Arc::new(Read {
+        let mut said = reader.end(rest);
+        buffers.push((buffer, Arc::new(std::mem::take(&mut said.texts))));
+        let followed = paused.map(|paused| {
+            let tail = std::mem::take(&mut said.lines);
+            let read = Arc::new(Read {
                 path: file.path.clone(),
                 fingerprint: file.fingerprint,
                 paused,
+                said: said.clone(),
+                tail,
                 whole,
                 end,
                 buffers: buffers.clone(),
-            })
+            });
+            Followed { read, known }
         });
         Ok(Outcome {
-            lines,
+            said,
             buffers,
-            read,
+            followed,
         })
     }
 }
@@ -174,6 +221,8 @@ impl<'a> Reading<'a> {
 /// A file in the middle of being read.
 struct On {
     reader: File,
+    /// How many stretches of lines were read before; none where it is read anew.
+    known: Option<usize>,
     offset: u64,
     end: Vec<u8>,
     buffer: u32,

@@ -19,13 +19,13 @@ pub(super) fn note_files(files: &Files, completeness: &mut Completeness) {
     completeness.sources_unused.clone_from(&files.unused);
     let mut duplicate_keys = 0;
     for file in &files.threads {
-        let lines = &file.lines;
+        let said = &file.said;
         completeness
             .lines_unparseable
-            .extend(lines.found.damage.iter().cloned());
-        completeness.incomplete_tail_bytes += lines.found.tail_bytes;
-        completeness.counts_not_numbers += lines.counts_not_numbers;
-        duplicate_keys += lines.duplicate_keys;
+            .extend(said.found.damage.iter().cloned());
+        completeness.incomplete_tail_bytes += said.found.tail_bytes;
+        completeness.counts_not_numbers += said.counts_not_numbers;
+        duplicate_keys += said.duplicate_keys;
     }
     if duplicate_keys > 0 {
         completeness.notes.push(format!(

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use crate::parallel;
 use crate::record::Entries;
 use crate::store::SessionFiles;
@@ -13,7 +11,7 @@ use crate::transcript::text::Buffers;
 
 use super::about::About;
 use super::account::{Counted, account, add_totals};
-use super::assemble::{Assembled, Part, assemble};
+use super::assemble::Part;
 use super::attribution::take_in_record;
 use super::copied::copied;
 use super::from_log;
@@ -21,8 +19,8 @@ use super::gaps::{note_files, note_gaps, note_strands};
 use super::link::{Linked, Scene, link};
 use super::read::read;
 use super::rewind::rewinds;
-use super::stored::Results;
-use super::strand::{Material, Strand};
+use super::strand::Strand;
+use super::weave::{Woven, weave};
 use super::{
     Agent, Completeness, MainThread, Marker, MarkerKind, Role, Session, Span, Thread, ThreadIndex,
     Totals,
@@ -50,45 +48,33 @@ fn open_from(files: &SessionFiles, read: impl FnOnce(&SessionFiles) -> Session) 
 }
 
 fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool) -> Session {
-    let before = before.map(|before| &*before.reads);
-    let mut files = read(session, before, follow);
-    let reads = Arc::new(std::mem::take(&mut files.reads));
+    let mut files = read(session, before.map(|before| &*before.reads), follow);
+    let mut reads = std::mem::take(&mut files.reads);
     let mut completeness = Completeness::default();
     note_files(&files, &mut completeness);
-    let about = About::of(&files);
-    let Assembled {
-        drafts,
-        lines_duplicate,
-    } = assemble(&mut files);
-    completeness.lines_duplicate = lines_duplicate;
-    completeness.main_thread = match drafts.iter().any(|draft| draft.who.part == Part::Main) {
-        true => MainThread::Present,
-        false if files.main_unreadable => MainThread::Unreadable,
-        false => MainThread::Missing,
-    };
+    let woven = weave(&mut files, before);
+    let strands = &*woven.strands;
+    let about = About::of(&files, strands);
     let buffers = files.buffers;
-    let results = Results::of(&files.stored);
-    let material = Material {
-        buffers: &buffers,
-        results: &results,
+    completeness.lines_duplicate = woven.lines_duplicate;
+    let is_main = |strand: &&Arc<Strand>| strand.who.part == Part::Main;
+    let main = strands.iter().find(is_main);
+    completeness.main_thread = match main {
+        Some(_) => MainThread::Present,
+        None if files.main_unreadable => MainThread::Unreadable,
+        None => MainThread::Missing,
     };
-    let lines = drafts.iter().map(|draft| draft.lines.len()).sum();
-    let least = parallel::least(drafts.len(), lines, WORTH);
-    let strands: Vec<Arc<Strand>> = drafts
-        .into_par_iter()
-        .with_min_len(least)
-        .map(|draft| Arc::new(Strand::of(draft, material)))
-        .collect();
-    let owners = owning_order(&strands);
+    let owners = owning_order(strands);
     let scene = Scene {
-        strands: &strands,
+        strands,
         buffers: &buffers,
         sidecars: &files.sidecars,
         runs: &files.runs,
     };
     let counted: Vec<Counted<'_>> = owners.iter().map(|&i| strands[i].counted()).collect();
+    let lines = strands.iter().map(|strand| strand.grouped.lines.len());
     let (mut linked, mut accounts) = parallel::both(
-        lines,
+        lines.sum(),
         WORTH,
         || link(&scene),
         || account(&counted, &buffers),
@@ -101,10 +87,7 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
         };
     }
     note_gaps(&linked, &accounts, &mut completeness);
-    let mut main = strands
-        .iter()
-        .filter(|strand| strand.who.part == Part::Main);
-    let copied = main.next().and_then(|main| {
+    let copied = main.and_then(|main| {
         copied(
             &main.grouped,
             &buffers,
@@ -113,9 +96,9 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
             &mut completeness,
         )
     });
-    note_strands(&strands, &mut completeness);
+    note_strands(strands, &mut completeness);
 
-    let order = document_order(&strands, &linked);
+    let order = document_order(strands, &linked);
     let mut place = vec![0; strands.len()];
     for (new, &old) in order.iter().enumerate() {
         place[old] = new;
@@ -133,6 +116,7 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
         threads.push(made);
     }
     place_markers(&mut threads);
+    reads.woven = Some(woven).filter(Woven::may_grow);
     let mut session = Session {
         id: session.id.clone(),
         // A session known only by its record may be any host's.
@@ -155,7 +139,7 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
         entries: Entries::default(),
         attributions: BTreeMap::new(),
         log: None,
-        reads,
+        reads: Arc::new(reads),
         completeness,
     };
     sum_up(&mut session);

@@ -8,10 +8,10 @@ use rayon::prelude::*;
 
 use crate::parallel;
 use crate::store::{FileRole, SessionFiles, SourceFile};
-use crate::transcript::line::FileLines;
+use crate::transcript::line::{FileLines, Line};
 use crate::transcript::text::Buffers;
 
-use super::follow::{Reading, Reads};
+use super::follow::{Followed, Reading, Reads};
 use super::objects::Stored;
 use super::sidecar::{self, RunRecord, Sidecar};
 use super::{SourceUnused, stored};
@@ -51,8 +51,20 @@ pub(super) struct ThreadFile {
     pub source: u32,
     /// The workflow's run in whose folder it lies.
     pub run: Option<String>,
-    /// Its lines.
-    pub lines: FileLines,
+    /// What it says; its lines only if it is not followed.
+    pub said: FileLines,
+    /// What was read of it, if it is followed.
+    pub followed: Option<Followed>,
+}
+
+impl ThreadFile {
+    /// Takes its lines.
+    pub(super) fn take_lines(&mut self) -> Vec<Line> {
+        match &self.followed {
+            Some(followed) => followed.lines(),
+            None => std::mem::take(&mut self.said.lines),
+        }
+    }
 }
 
 /// Reads the files of a session. What was read of them before is not read again; how far they are read now is said only if
@@ -124,12 +136,14 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
                 for (number, buffer) in outcome.buffers {
                     buffers[number as usize] = buffer;
                 }
-                files.reads.threads.push(outcome.read);
+                let read = outcome.followed.as_ref().map(|f| f.read.clone());
+                files.reads.threads.push(read);
                 files.threads.push(ThreadFile {
                     agent,
                     source: i as u32,
                     run: sidecar::run_of(&file.name),
-                    lines: outcome.lines,
+                    said: outcome.said,
+                    followed: outcome.followed,
                 });
             }
             Err(error) => {

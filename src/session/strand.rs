@@ -69,6 +69,28 @@ impl Strand {
         }
     }
 
+    /// Whether it is made of the file with this index alone, and is what it is whatever lines it gets.
+    pub(super) fn may_grow(&self, source: u32) -> bool {
+        let Who {
+            part, generations, ..
+        } = &self.who;
+        let is_known = match part {
+            Part::Main => true,
+            Part::Agent => {
+                let mut lines = self.grouped.lines.iter();
+                !self.grouped.turns.is_empty() && lines.any(|line| line.uuid.is_some())
+            }
+            Part::Service(_) => false,
+        };
+        is_known && self.who.source == source && generations.is_empty()
+    }
+
+    /// Whether a line of this uuid is in it.
+    pub(super) fn has_line(&self, uuid: &[u8], buffers: &Buffers) -> bool {
+        let mut uuids = self.grouped.lines.iter().filter_map(|line| line.uuid);
+        uuids.any(|own| *buffers.raw(own).decode() == *uuid)
+    }
+
     /// Takes in the next line.
     pub(super) fn push(&mut self, mut line: Line, from: Material<'_>) {
         let buffers = from.buffers;

@@ -18,6 +18,7 @@ use super::line::{Aside, Fact, FileLines, Line, ResponseLine, Title, What};
 use super::lines::{Reading, Record, Records};
 use super::text::{Raw, Text};
 use super::thread::{Block, Origin, Stamp, TurnKind};
+use std::sync::Arc;
 
 pub use wrapper::unwrapped;
 
@@ -37,6 +38,8 @@ pub fn read(bytes: &[u8], buffer: u32, source: u32) -> FileLines {
 pub struct File {
     records: Records,
     kept: Kept,
+    /// The lines that were read before the last pauses, as many as there were pauses.
+    earlier: Vec<Arc<Vec<Line>>>,
 }
 
 impl File {
@@ -53,6 +56,7 @@ impl File {
                 sessions: HashSet::new(),
                 progress: HashSet::new(),
             },
+            earlier: Vec::new(),
         }
     }
 
@@ -70,8 +74,12 @@ impl File {
         self.records.take(piece, |record| reader.record(&record))
     }
 
-    /// Where the reading stands after the whole lines so far, to go on from there when the file has grown.
-    pub fn pause(&self) -> Paused {
+    /// Where the reading stands after the whole lines so far, to go on from there when the file has grown. It takes the lines.
+    pub fn pause(&mut self) -> Paused {
+        let lines = std::mem::take(&mut self.kept.out.lines);
+        if !lines.is_empty() {
+            self.earlier.push(Arc::new(lines));
+        }
         let Kept {
             source,
             out,
@@ -92,10 +100,11 @@ impl File {
                 sessions: sessions.clone(),
                 progress: progress.clone(),
             },
+            lines: self.earlier.clone(),
         }
     }
 
-    /// Reads what is left at the end of the file, and gives all that it says.
+    /// Reads what is left at the end of the file, and gives all that it says, but for the lines that a pause has taken.
     pub fn end(mut self, rest: &[u8]) -> FileLines {
         let mut reader = Reader::new(rest, &mut self.kept);
         self.records.end(rest, |record| reader.record(&record));
@@ -112,6 +121,7 @@ impl File {
 pub struct Paused {
     records: Records,
     kept: Kept,
+    lines: Vec<Arc<Vec<Line>>>,
 }
 
 impl Paused {
@@ -120,12 +130,9 @@ impl Paused {
         self.records.offset
     }
 
-    /// What the file says so far, without the texts themselves.
-    pub fn lines(&self) -> FileLines {
-        FileLines {
-            found: self.records.found.clone(),
-            ..self.kept.out.clone()
-        }
+    /// All lines so far: what each stretch of reading found, in order.
+    pub fn lines(&self) -> &[Arc<Vec<Line>>] {
+        &self.lines
     }
 
     /// Goes on behind what was read. `buffer` is the number of the texts that are new.
@@ -136,6 +143,7 @@ impl Paused {
                 keeper: Keeper::new(buffer),
                 ..self.kept.clone()
             },
+            earlier: self.lines.clone(),
         }
     }
 }
@@ -225,6 +233,9 @@ impl<'a> Reader<'a> {
         let uuid_hash = uuid.map_or(0, |uuid| identity::hash(&self.raw(uuid).decode()));
         let mut facts = Vec::new();
         let what = self.what(fields, &mut facts);
+        let is_first_prompt = !sidechain
+            && self.file.out.first_prompt.is_none()
+            && prompt(&what).is_some_and(|text| !self.raw(text).to_text().trim().is_empty());
         let mut line = Line {
             source: self.file.source,
             number,
@@ -238,6 +249,9 @@ impl<'a> Reader<'a> {
         };
         let keeper = &mut self.file.keeper;
         line.each_text(|text| *text = keeper.keep(self.bytes, *text));
+        if is_first_prompt {
+            self.file.out.first_prompt = prompt(&line.what);
+        }
         self.file.out.lines.push(line);
     }
 
@@ -477,6 +491,22 @@ impl<'a> Reader<'a> {
             form: text.form,
         }
     }
+}
+
+/// The first text of a prompt.
+fn prompt(what: &What) -> Option<Text> {
+    let What::Turn {
+        kind: TurnKind::User,
+        blocks,
+        ..
+    } = what
+    else {
+        return None;
+    };
+    blocks.iter().find_map(|block| match block {
+        Block::Text(text) => Some(*text),
+        _ => None,
+    })
 }
 
 /// Keeps a text if no line before said the same. Most lines say what the line before them says.

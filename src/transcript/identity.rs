@@ -55,6 +55,11 @@ impl Name {
         Self { text, hash }
     }
 
+    /// The hash of the name.
+    pub fn hash(self) -> u64 {
+        self.hash
+    }
+
     /// What is looked for among names.
     pub fn identity(self, buffers: &Buffers) -> Identity<'_> {
         Identity {

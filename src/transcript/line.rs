@@ -25,6 +25,8 @@ pub struct FileLines {
     pub session_ids: Vec<Text>,
     /// Titles, in order of appearance.
     pub titles: Vec<Title>,
+    /// The first text of a prompt that is not blank.
+    pub first_prompt: Option<Text>,
     /// The newest statement of which line is the live end of the conversation.
     pub live_leaf: Option<Text>,
     /// The session of which lines are said to be a copy.
