@@ -22,6 +22,7 @@ mod sidecar;
 mod stored;
 mod strand;
 pub mod summary;
+mod ties;
 mod tools;
 mod weave;
 

@@ -1,10 +1,9 @@
 //! What a session's files say of it as a whole: versions, project, title.
 
 use foldhash::{HashSet, HashSetExt as _};
-use std::sync::Arc;
 
 use crate::transcript::display::paths;
-use crate::transcript::line::{FileLines, TitleBy};
+use crate::transcript::line::{FileLines, Title, TitleBy};
 use crate::transcript::text::{Buffers, Text};
 
 use super::read::Files;
@@ -22,7 +21,7 @@ pub(super) struct About {
 }
 
 impl About {
-    pub(super) fn of(files: &Files, strands: &[Arc<Strand>]) -> Self {
+    pub(super) fn of(files: &Files, main: Option<&Strand>) -> Self {
         let text = |text: &Text| files.buffers.raw(*text).to_text();
         let mains: Vec<&FileLines> = files
             .threads
@@ -51,9 +50,7 @@ impl About {
             versions,
             project,
             title: title(&mains, &files.buffers, |uuid| {
-                strands
-                    .iter()
-                    .any(|strand| strand.has_line(uuid, &files.buffers))
+                main.is_some_and(|main| main.has_line(uuid, &files.buffers))
             }),
             copied_from: mains
                 .iter()
@@ -72,13 +69,16 @@ pub(super) fn title(
     buffers: &Buffers,
     is_own: impl Fn(&[u8]) -> bool,
 ) -> Option<String> {
-    let about_own =
-        |leaf: Option<Text>| leaf.is_some_and(|leaf| is_own(&buffers.raw(leaf).decode()));
-    let titles = mains.iter().flat_map(|f| &f.titles);
-    let titles = titles.filter(|title| title.by != TitleBy::Summary || about_own(title.leaf));
-    let best = titles
-        .max_by_key(|title| title.by)
-        .map(|title| buffers.raw(title.text).to_text());
+    let titles = mains.iter().flat_map(|file| &file.titles);
+    let (summaries, given): (Vec<&Title>, Vec<&Title>) =
+        titles.partition(|title| title.by == TitleBy::Summary);
+    let is_about_own = |summary: &&Title| {
+        let leaf = summary.leaf;
+        leaf.is_some_and(|leaf| is_own(&buffers.raw(leaf).decode()))
+    };
+    let best = given.into_iter().max_by_key(|title| title.by);
+    let best = best.or_else(|| summaries.into_iter().rfind(is_about_own));
+    let best = best.map(|title| buffers.raw(title.text).to_text());
     best.map(|title| title.trim().to_owned())
         .filter(|title| !title.is_empty())
         .or_else(|| first_prompt(mains, buffers))

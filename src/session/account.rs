@@ -11,7 +11,7 @@ use super::tools::Tools;
 use super::{ModelCount, Totals, TurnCounts};
 
 /// Totals of each thread, in the order given, and what is to be said of the responses counted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Accounts {
     pub threads: Vec<Totals>,
     pub usage_without_message_id: u64,
@@ -50,6 +50,20 @@ pub(super) fn account(threads: &[Counted<'_>], buffers: &Buffers) -> Accounts {
     drop(owned);
     count_tools(threads, buffers, &mut accounts);
     accounts
+}
+
+/// The same of threads of which each was counted by itself, if no response, call or result of one has to do with another.
+pub(super) fn account_apart<'a>(threads: impl Iterator<Item = &'a Accounts>) -> Accounts {
+    let mut whole = Accounts::default();
+    for one in threads {
+        whole.threads.extend_from_slice(&one.threads);
+        whole.usage_without_message_id += one.usage_without_message_id;
+        whole.responses_with_differing_usage += one.responses_with_differing_usage;
+        whole.responses_without_stop_reason += one.responses_without_stop_reason;
+        whole.tool_calls_without_result += one.tool_calls_without_result;
+        whole.tool_results_without_call += one.tool_results_without_call;
+    }
+    whole
 }
 
 /// Adds a part to a whole; the result says whether a sum had to stop at its largest value.

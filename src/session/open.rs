@@ -10,7 +10,7 @@ use crate::transcript::group::Compaction;
 use crate::transcript::text::Buffers;
 
 use super::about::About;
-use super::account::{Counted, account, add_totals};
+use super::account::{Counted, account, account_apart, add_totals};
 use super::assemble::Part;
 use super::attribution::take_in_record;
 use super::copied::copied;
@@ -54,11 +54,11 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
     note_files(&files, &mut completeness);
     let woven = weave(&mut files, before);
     let strands = &*woven.strands;
-    let about = About::of(&files, strands);
-    let buffers = files.buffers;
     completeness.lines_duplicate = woven.lines_duplicate;
-    let is_main = |strand: &&Arc<Strand>| strand.who.part == Part::Main;
-    let main = strands.iter().find(is_main);
+    let mut normal = strands.iter().map(|strand| &**strand);
+    let main = normal.find(|strand| strand.who.part == Part::Main);
+    let about = About::of(&files, main);
+    let buffers = files.buffers;
     completeness.main_thread = match main {
         Some(_) => MainThread::Present,
         None if files.main_unreadable => MainThread::Unreadable,
@@ -71,14 +71,16 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
         sidecars: &files.sidecars,
         runs: &files.runs,
     };
-    let counted: Vec<Counted<'_>> = owners.iter().map(|&i| strands[i].counted()).collect();
+    let owned = owners.iter().map(|&i| &strands[i]);
     let lines = strands.iter().map(|strand| strand.grouped.lines.len());
-    let (mut linked, mut accounts) = parallel::both(
-        lines.sum(),
-        WORTH,
-        || link(&scene),
-        || account(&counted, &buffers),
-    );
+    let (mut linked, mut accounts) = if woven.apart {
+        let accounts = owned.map(|strand| strand.account(&buffers));
+        (link(&scene), account_apart(accounts))
+    } else {
+        let counted: Vec<Counted<'_>> = owned.map(|strand| strand.counted()).collect();
+        let account = || account(&counted, &buffers);
+        parallel::both(lines.sum(), WORTH, || link(&scene), account)
+    };
     let mut totals: Vec<Totals> = vec![Totals::default(); strands.len()];
     for (&thread, part) in owners.iter().zip(std::mem::take(&mut accounts.threads)) {
         totals[thread] = Totals {

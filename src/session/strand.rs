@@ -4,14 +4,14 @@
 //! its strands in common with what it was.
 
 use jiff::Timestamp;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::transcript::group::Grouped;
 use crate::transcript::line::Line;
 use crate::transcript::text::Buffers;
 use crate::transcript::thread::{Block, Stamp, Turn, TurnKind};
 
-use super::account::{Counted, add_turn};
+use super::account::{Accounts, Counted, account, add_turn};
 use super::assemble::{Draft, Part, Who};
 use super::gaps::Beside;
 use super::stored::{Results, Taken};
@@ -30,6 +30,8 @@ pub(super) struct Strand {
     pub(super) clock: Clock,
     pub(super) beside: Beside,
     pub(super) taken: Taken,
+    /// What it comes to if nothing else is counted, once somebody has asked.
+    alone: OnceLock<Accounts>,
 }
 
 /// What all strands of a session are made from beside lines.
@@ -53,6 +55,7 @@ impl Strand {
             clock: Clock::default(),
             beside: Beside::default(),
             taken: Taken::default(),
+            alone: OnceLock::new(),
         };
         for line in draft.lines {
             strand.push(line, from);
@@ -91,9 +94,16 @@ impl Strand {
         uuids.any(|own| *buffers.raw(own).decode() == *uuid)
     }
 
+    /// What it comes to if nothing else is counted.
+    pub(super) fn account(&self, buffers: &Buffers) -> &Accounts {
+        self.alone
+            .get_or_init(|| account(&[self.counted()], buffers))
+    }
+
     /// Takes in the next line.
     pub(super) fn push(&mut self, mut line: Line, from: Material<'_>) {
         let buffers = from.buffers;
+        self.alone = OnceLock::new();
         self.clock.tick(line.at);
         self.beside.note(&line, buffers);
         if let Some(blocks) = line.what.blocks_mut() {

@@ -6,7 +6,7 @@ use crate::transcript::json::{Kind, Scanner};
 use crate::transcript::text::{Buffers, Form, Raw, Text};
 use crate::transcript::thread::Block;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::TurnIndex;
 
@@ -56,6 +56,8 @@ pub(super) struct ToolResult {
     pub(super) is_error: bool,
     pub(super) first_text: Option<Text>,
     pub(super) last_text: Option<Text>,
+    /// The ID of the agent that the harness names in the text, once somebody has looked for it.
+    pub(super) agent_id: OnceLock<Option<String>>,
 }
 
 impl Tools {
@@ -83,6 +85,7 @@ impl Tools {
                         is_error: *is_error,
                         first_text,
                         last_text: texts.next_back().or(first_text),
+                        agent_id: OnceLock::new(),
                     };
                     insert(&mut self.results, result, |result| result.turn);
                 }

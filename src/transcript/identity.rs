@@ -70,7 +70,7 @@ impl Name {
 }
 
 /// The hash of a decoded uuid. It is another one in each process, so that nobody can choose uuids that are slow to look for.
-pub(super) fn hash(uuid: &[u8]) -> u64 {
+pub fn hash(uuid: &[u8]) -> u64 {
     static STATE: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
     STATE.hash_one(uuid)
 }

@@ -73,7 +73,7 @@ pub(super) fn continued(
         }) {
             kinds.insert(Evidence::Result);
         }
-        if trailing_agent_id(scene, call).as_ref() == Some(id) {
+        if trailing_agent_id(scene, call) == Some(id) {
             kinds.insert(Evidence::Text);
         }
         let words = |field| call.input_field(scene.buffers, field);
@@ -200,7 +200,7 @@ impl<'a> Gathering<'a> {
         for (index, call) in self.calls.list.iter().enumerate() {
             if call.tool == Tool::Agent {
                 let id = trailing_agent_id(self.scene, call);
-                let agent = id.and_then(|id| self.by_id.get(id.as_str()).copied());
+                let agent = id.and_then(|id| self.by_id.get(id).copied());
                 self.add(agent, Evidence::Text, Some(index));
             }
         }
@@ -235,10 +235,16 @@ fn name_in_id(id: &str) -> Option<String> {
     (is_hex && !name.is_empty()).then(|| name.to_owned())
 }
 
-/// The agent's ID that the harness writes at the end of a result's text, or into its launch message: `agentId: <id> (...)` on a
-/// line of its own, with nothing but its figures behind it. The same words anywhere else are somebody's.
-fn trailing_agent_id(scene: &Scene<'_>, call: &Call<'_>) -> Option<String> {
-    let text = scene.buffers.raw(call.result.as_ref()?.last_text?);
+/// The agent's ID that the harness writes at the end of a result's text, or into its launch message.
+fn trailing_agent_id<'a>(scene: &Scene<'_>, call: &Call<'a>) -> Option<&'a str> {
+    let result = call.result?;
+    let find = || agent_id_in(scene.buffers.raw(result.last_text?));
+    result.agent_id.get_or_init(find).as_deref()
+}
+
+/// `agentId: <id> (...)` on a line of its own, with nothing but the harness's figures behind it. The same words anywhere else are
+/// somebody's.
+fn agent_id_in(text: Raw<'_>) -> Option<String> {
     let text = text.decode();
     let text = String::from_utf8_lossy(&text);
     // The start of its line: behind the last line feed that such a line follows, else the text's own.
