@@ -9,13 +9,11 @@
 use super::attr::{self, NAME_MAX, Owner};
 use super::handles::Handles;
 use super::inodes::{Identity, Inodes, Node, ROOT};
+use super::own::OwnThreads;
 use super::pool::{Lane, Pool};
 use crate::tree::{Attributes, Content, Entry, NodeKind, Place, TreeError, View};
 use fuser::{Errno, FileAttr, Generation, Request};
-use nix::fcntl::AtFlags;
-use nix::sys::stat::fstatat;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -49,8 +47,8 @@ pub(super) struct Shared {
     pub(super) maps_without_pages: AtomicBool,
     /// Workers that do something themselves that may take a while.
     busy: AtomicUsize,
-    /// Lists the threads of this process; nothing where its own requests are answered like all others.
-    own_threads: Option<File>,
+    /// The threads of this process; nothing where its own requests are answered like all others.
+    own_threads: Option<OwnThreads>,
 }
 
 /// An open file: one version, whatever the tree does meanwhile.
@@ -92,8 +90,12 @@ impl Ahead {
 }
 
 impl Adapter {
-    /// Shows this tree as the current user's. `own_threads` is the list of threads whose requests are refused.
-    pub(super) fn new(view: Arc<dyn View>, allow_other: bool, own_threads: Option<File>) -> Self {
+    /// Shows this tree as the current user's. `own_threads` are those whose requests are refused.
+    pub(super) fn new(
+        view: Arc<dyn View>,
+        allow_other: bool,
+        own_threads: Option<OwnThreads>,
+    ) -> Self {
         Self(Arc::new(Shared {
             view,
             inodes: Inodes::new(),
@@ -138,13 +140,9 @@ impl Adapter {
 impl Shared {
     /// Refuses a request of this process itself.
     pub(super) fn admit(&self, request: &Request) -> Result<(), Errno> {
-        let Some(threads) = &self.own_threads else {
-            return Ok(());
-        };
-        let thread = request.pid().to_string();
-        match fstatat(threads, thread.as_str(), AtFlags::empty()) {
-            Ok(_) => Err(Errno::EDEADLK),
-            Err(_) => Ok(()),
+        match &self.own_threads {
+            Some(own) if own.has(request.pid()) => Err(Errno::EDEADLK),
+            _ => Ok(()),
         }
     }
 
