@@ -1,8 +1,8 @@
 //! Kernel requests to the tree and its answers back.
 //!
 //! Three rules keep one session from harming another. Every handler runs in a shield: a panic costs its own call, which
-//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only looks or reads is
-//! done by the thread that took the request, but never by the last one that is free.
+//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only looks or reads, or renders
+//! a small session, is done by the thread that took the request, but never by the last one that is free.
 //!
 //! A request of this process itself would wait for itself, so it is refused: a link in a source may lead into the mount.
 
@@ -119,6 +119,21 @@ impl Adapter {
     pub(super) fn answer_later(&self, lane: Lane, answer: impl FnOnce(&Shared) + Send + 'static) {
         let shared = Arc::clone(&self.0);
         self.0.pool.run(lane, move || answer(&shared));
+    }
+
+    /// Answers by rendering: on the pool, but what is small is rendered sooner than it is handed over. To be called where it may
+    /// be answered here.
+    pub(super) fn answer_rendering(
+        &self,
+        is_small: bool,
+        lane: Lane,
+        answer: impl FnOnce(&Shared) + Send + 'static,
+    ) {
+        if is_small {
+            answer(&self.0);
+        } else {
+            self.answer_later(lane, answer);
+        }
     }
 
     /// Answers here if another worker is free meanwhile, else on the pool.
