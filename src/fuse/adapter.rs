@@ -15,6 +15,7 @@ use crate::tree::{Attributes, Content, Entry, NodeKind, Place, TreeError, View};
 use fuser::{Errno, FileAttr, Generation, Request};
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -378,12 +379,11 @@ impl OpenDirectory {
 
 /// One part of the tree that may be slow by itself: what lies two levels below the root, as `sessions/<id>` does.
 pub(super) fn lane(place: &Place) -> Lane {
+    let path = place.path().as_os_str().as_bytes();
+    let mut ends = memchr::memchr_iter(b'/', path);
+    let part = ends.nth(1).map_or(path, |end| &path[..end]);
     let mut hasher = DefaultHasher::new();
-    place
-        .path()
-        .iter()
-        .take(2)
-        .for_each(|name| name.hash(&mut hasher));
+    part.hash(&mut hasher);
     hasher.finish()
 }
 
