@@ -13,6 +13,7 @@ mod helper;
 mod inodes;
 pub mod mount;
 mod mountinfo;
+mod own;
 pub mod point;
 mod pool;
 mod requests;

@@ -187,11 +187,21 @@ pub struct SessionFiles {
 impl SessionFiles {
     /// Whether none of its files changed since this time.
     pub fn is_unchanged_since(&self, at: SystemTime) -> bool {
+        self.all()
+            .all(|file| file.fingerprint.is_unchanged_since(at))
+    }
+
+    /// How many bytes all its files have.
+    pub fn size(&self) -> u64 {
+        self.all().map(|file| file.fingerprint.size).sum()
+    }
+
+    /// Its files, and those of what it may be a copy of.
+    fn all(&self) -> impl Iterator<Item = &SourceFile> {
         let files = self.fragments.iter().flat_map(|fragment| &fragment.files);
-        let mut files = files
+        files
             .chain(&self.record)
-            .chain(self.older.iter().flat_map(|older| &older.mains));
-        files.all(|file| file.fingerprint.is_unchanged_since(at))
+            .chain(self.older.iter().flat_map(|older| &older.mains))
     }
 }
 

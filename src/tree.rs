@@ -154,6 +154,10 @@ pub trait View: Send + Sync + 'static {
     fn known(&self, place: &Place) -> Option<Attributes>;
     /// The attributes, rendered if need be.
     fn attributes(&self, place: &Place) -> Result<Attributes, TreeError>;
+    /// Whether rendering what is at this place takes so little that nobody minds to wait for it.
+    fn is_small(&self, _place: &Place) -> bool {
+        false
+    }
     /// The version that a file has now, if that is known without rendering. Listings number their entries by it.
     fn version(&self, place: &Place) -> Option<u64> {
         self.known(place).map(|attributes| attributes.version)

@@ -1,22 +1,21 @@
 //! Kernel requests to the tree and its answers back.
 //!
 //! Three rules keep one session from harming another. Every handler runs in a shield: a panic costs its own call, which
-//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only looks or reads is
-//! done by the thread that took the request, but never by the last one that is free.
+//! answers EIO, and nothing else. What must render, or may, hands its reply to the [`Pool`]. What only looks or reads, or renders
+//! a small session, is done by the thread that took the request, but never by the last one that is free.
 //!
 //! A request of this process itself would wait for itself, so it is refused: a link in a source may lead into the mount.
 
 use super::attr::{self, NAME_MAX, Owner};
 use super::handles::Handles;
 use super::inodes::{Identity, Inodes, Node, ROOT};
+use super::own::OwnThreads;
 use super::pool::{Lane, Pool};
 use crate::tree::{Attributes, Content, Entry, NodeKind, Place, TreeError, View};
 use fuser::{Errno, FileAttr, Generation, Request};
-use nix::fcntl::AtFlags;
-use nix::sys::stat::fstatat;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,8 +48,8 @@ pub(super) struct Shared {
     pub(super) maps_without_pages: AtomicBool,
     /// Workers that do something themselves that may take a while.
     busy: AtomicUsize,
-    /// Lists the threads of this process; nothing where its own requests are answered like all others.
-    own_threads: Option<File>,
+    /// The threads of this process; nothing where its own requests are answered like all others.
+    own_threads: Option<OwnThreads>,
 }
 
 /// An open file: one version, whatever the tree does meanwhile.
@@ -92,8 +91,12 @@ impl Ahead {
 }
 
 impl Adapter {
-    /// Shows this tree as the current user's. `own_threads` is the list of threads whose requests are refused.
-    pub(super) fn new(view: Arc<dyn View>, allow_other: bool, own_threads: Option<File>) -> Self {
+    /// Shows this tree as the current user's. `own_threads` are those whose requests are refused.
+    pub(super) fn new(
+        view: Arc<dyn View>,
+        allow_other: bool,
+        own_threads: Option<OwnThreads>,
+    ) -> Self {
         Self(Arc::new(Shared {
             view,
             inodes: Inodes::new(),
@@ -119,6 +122,21 @@ impl Adapter {
         self.0.pool.run(lane, move || answer(&shared));
     }
 
+    /// Answers by rendering: on the pool, but what is small is rendered sooner than it is handed over. To be called where it may
+    /// be answered here.
+    pub(super) fn answer_rendering(
+        &self,
+        is_small: bool,
+        lane: Lane,
+        answer: impl FnOnce(&Shared) + Send + 'static,
+    ) {
+        if is_small {
+            answer(&self.0);
+        } else {
+            self.answer_later(lane, answer);
+        }
+    }
+
     /// Answers here if another worker is free meanwhile, else on the pool.
     pub(super) fn answer_if_spare(
         &self,
@@ -138,13 +156,9 @@ impl Adapter {
 impl Shared {
     /// Refuses a request of this process itself.
     pub(super) fn admit(&self, request: &Request) -> Result<(), Errno> {
-        let Some(threads) = &self.own_threads else {
-            return Ok(());
-        };
-        let thread = request.pid().to_string();
-        match fstatat(threads, thread.as_str(), AtFlags::empty()) {
-            Ok(_) => Err(Errno::EDEADLK),
-            Err(_) => Ok(()),
+        match &self.own_threads {
+            Some(own) if own.has(request.pid()) => Err(Errno::EDEADLK),
+            _ => Ok(()),
         }
     }
 
@@ -365,12 +379,11 @@ impl OpenDirectory {
 
 /// One part of the tree that may be slow by itself: what lies two levels below the root, as `sessions/<id>` does.
 pub(super) fn lane(place: &Place) -> Lane {
+    let path = place.path().as_os_str().as_bytes();
+    let mut ends = memchr::memchr_iter(b'/', path);
+    let part = ends.nth(1).map_or(path, |end| &path[..end]);
     let mut hasher = DefaultHasher::new();
-    place
-        .path()
-        .iter()
-        .take(2)
-        .for_each(|name| name.hash(&mut hasher));
+    part.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -5,6 +5,7 @@
 
 use super::adapter::{Adapter, WORKERS};
 use super::mountinfo;
+use super::own::OwnThreads;
 use super::point::{self, PointError, UnmountError};
 use super::requests::Requests;
 use super::signals::Caught;
@@ -12,7 +13,7 @@ use crate::tree::View;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,8 +23,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 const DEVICE: &str = "/dev/fuse";
-
-const OWN_THREADS: &str = "/proc/self/task";
 
 /// How long after a signal who still has something open may read on. `spec/commands.md` allows half a second more.
 const LINGER: Duration = Duration::from_secs(2);
@@ -90,7 +89,7 @@ pub enum MountError {
     #[error("cannot receive signals: {0}")]
     Signals(io::Error),
     /// Without the list nobody knows which requests are this process's own.
-    #[error("cannot open {OWN_THREADS}: {0}")]
+    #[error("cannot open the list of this process's threads: {0}")]
     Threads(io::Error),
     /// The mount is left.
     #[error(transparent)]
@@ -139,7 +138,7 @@ pub fn serve(
     });
     let signals = signals.map_err(MountError::Signals)?;
     raise_limit();
-    let own_threads = File::open(OWN_THREADS).map_err(MountError::Threads)?;
+    let own_threads = OwnThreads::new().map_err(MountError::Threads)?;
     let mount = Mount::start(view, options, events, Some(own_threads))?;
     // Who does not want it any more is not told that it is ready.
     let first = if let Ok(event) = happens.try_recv() {
@@ -193,7 +192,7 @@ impl Mount {
         view: Arc<dyn View>,
         options: &MountOptions,
         events: Sender<Event>,
-        own_threads: Option<File>,
+        own_threads: Option<OwnThreads>,
     ) -> Result<Self, MountError> {
         let point = options.point.clone();
         try_device()?;

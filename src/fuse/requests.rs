@@ -85,7 +85,8 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
             if let Some(attributes) = shared.view.known(&place) {
                 return entry(shared, place, &attributes, reply);
             }
-            adapter.answer_later(lane(&place), |shared| {
+            let is_small = shared.view.is_small(&place);
+            adapter.answer_rendering(is_small, lane(&place), |shared| {
                 match shared.view.attributes(&place) {
                     Ok(attributes) => entry(shared, place, &attributes, reply),
                     Err(error) => reply.error(Shared::failed(&place, &error)),
@@ -110,7 +111,8 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
             if let Some(known) = shared.known(&node) {
                 return attributes(shared, number.0, known, reply);
             }
-            adapter.answer_later(lane, move |shared| {
+            let is_small = shared.view.is_small(&node.identity.place);
+            adapter.answer_rendering(is_small, lane, move |shared| {
                 attributes(shared, number.0, shared.attributes(&node), reply);
             });
         });
@@ -147,7 +149,8 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
             if let Some(content) = shared.view.at_hand(&node.identity.place, version) {
                 return opened(shared, &node, shared.open(number.0, &node, content), reply);
             }
-            adapter.answer_later(lane, move |shared| {
+            let is_small = shared.view.is_small(&node.identity.place);
+            adapter.answer_rendering(is_small, lane, move |shared| {
                 let place = &node.identity.place;
                 match shared.view.open(place, version) {
                     Ok(content) => {

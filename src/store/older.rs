@@ -3,7 +3,7 @@
 
 use super::folder::Folder;
 use super::index::{Index, Located};
-use super::probe::{Head, Probes, Tail, look_at_head, look_at_tail};
+use super::probe::{Head, Peeked, Probes, Tail, look_at_head, look_at_tail};
 use super::{FileRole, Fingerprint, Older, SourceFile, StoreError, safe_id};
 use crate::cache::{Recalled, Table};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -127,6 +127,7 @@ impl Relations {
         }
         let start = Instant::now();
         let mut made = Ties::default();
+        let mut bytes = Vec::new();
         for (id, located) in &index.sessions {
             if !located.folders.iter().any(|of| Arc::ptr_eq(of, folder)) {
                 continue;
@@ -134,12 +135,13 @@ impl Relations {
             let Some(main) = file(folder, &located.stem) else {
                 continue;
             };
-            let head = self.heads.of(&located.stem, &main, look_at_head);
+            let mut peeked = Peeked::new(&main.path, &mut bytes);
+            let look = || look_at_head(&mut peeked);
+            let head = self.heads.of(&located.stem, &main, look);
             if let Some(first) = head.ok().and_then(|head| head.first) {
                 made.alike.entry(first).or_default().push(id.clone());
             }
-            let size = main.fingerprint.size;
-            let look = |path: &Path| look_at_tail(path, size);
+            let look = || look_at_tail(&mut peeked, main.fingerprint.size);
             let tail = self.tails.of(&located.stem, &main, look);
             for next in tail.into_iter().flat_map(|tail| tail.continued_in) {
                 made.continued.entry(next).or_default().push(id.clone());
@@ -159,7 +161,8 @@ impl Relations {
     /// How a session's main file in this folder begins.
     fn head(&self, folder: &Folder, stem: &OsStr) -> Option<Head> {
         let main = file(folder, stem)?;
-        self.heads.of(stem, &main, look_at_head).ok()
+        let look = || look_at_head(&mut Peeked::new(&main.path, &mut Vec::new()));
+        self.heads.of(stem, &main, look).ok()
     }
 
     /// Whether the first lines of a session name another one as their origin.
@@ -197,11 +200,11 @@ impl<T: Clone + Serialize + DeserializeOwned> Ends<T> {
         &self,
         stem: &OsStr,
         main: &SourceFile,
-        look: impl FnOnce(&Path) -> Result<T, StoreError>,
+        look: impl FnOnce() -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.probes.ask(&main.path, main.fingerprint, || {
             let Some(table) = self.table.get() else {
-                return look(&main.path);
+                return look();
             };
             let recalled = self.recalled.get_or_init(|| table.recall());
             let (id, state) = (safe_id(stem.as_bytes()), state(main));
@@ -209,7 +212,7 @@ impl<T: Clone + Serialize + DeserializeOwned> Ends<T> {
                 return Ok(end);
             }
             let is_settled = main.fingerprint.is_unchanged_since(table.settled());
-            let end = look(&main.path)?;
+            let end = look()?;
             if is_settled {
                 table.learn(&Arc::from(id), state, &end);
             }

@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// How much of a file is looked at, at first and at most. The first lines of nearly every transcript fit into the first.
@@ -70,22 +70,54 @@ impl<T: Clone> Probes<T> {
 impl Probes<Head> {
     /// What the head of this file says, read only if the file changed since it was last asked for.
     pub(super) fn head(&self, path: &Path, state: Fingerprint) -> Result<Head, StoreError> {
-        self.ask(path, state, || look_at_head(path))
+        self.ask(path, state, || {
+            look_at_head(&mut Peeked::new(path, &mut Vec::new()))
+        })
+    }
+}
+
+/// A file whose ends are read; it is opened when the first of them is.
+pub(super) struct Peeked<'a> {
+    path: &'a Path,
+    file: Option<File>,
+    /// Memory for what is read, of one file after another.
+    bytes: &'a mut Vec<u8>,
+}
+
+impl<'a> Peeked<'a> {
+    /// Nothing is read yet.
+    pub(super) fn new(path: &'a Path, bytes: &'a mut Vec<u8>) -> Self {
+        Self {
+            path,
+            file: None,
+            bytes,
+        }
+    }
+
+    /// Reads up to so many bytes, fewer only at the end.
+    fn read(&mut self, from: u64, length: usize) -> Result<&[u8], StoreError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => open(self.path)?,
+        };
+        if self.bytes.len() < length {
+            self.bytes.resize(length, 0);
+        }
+        let bytes = &mut self.bytes[..length];
+        let filled = read_at(self.file.insert(file), bytes, from)
+            .map_err(|source| StoreError::io(self.path, "read", source))?;
+        Ok(&self.bytes[..filled])
     }
 }
 
 /// Reads the tail of a file of this size.
-pub(super) fn look_at_tail(path: &Path, size: u64) -> Result<Tail, StoreError> {
-    let io = |source| StoreError::io(path, "read", source);
+pub(super) fn look_at_tail(file: &mut Peeked<'_>, size: u64) -> Result<Tail, StoreError> {
     // One byte more than is looked at tells whether the first line in it is whole.
     let start = size.saturating_sub(TAIL + 1);
-    let length = usize::try_from(size - start).map_err(|_| io(ErrorKind::FileTooLarge.into()))?;
-    let mut bytes = vec![0; length];
-    let filled = read_at(&open(path)?, &mut bytes, start).map_err(io)?;
-    bytes.truncate(filled);
+    let bytes = file.read(start, (size - start) as usize)?;
     let whole = match start {
-        0 => &bytes[..],
-        _ => memchr::memchr(b'\n', &bytes).map_or(&[][..], |end| &bytes[end + 1..]),
+        0 => bytes,
+        _ => memchr::memchr(b'\n', bytes).map_or(&[][..], |end| &bytes[end + 1..]),
     };
     Ok(read_tail(whole))
 }
@@ -110,16 +142,12 @@ fn read_tail(mut bytes: &[u8]) -> Tail {
 }
 
 /// Reads the head of a file.
-pub(super) fn look_at_head(path: &Path) -> Result<Head, StoreError> {
-    let file = open(path)?;
+pub(super) fn look_at_head(file: &mut Peeked<'_>) -> Result<Head, StoreError> {
     let mut head = Head::default();
     for size in LOOKS {
-        let mut bytes = vec![0; size];
-        let filled =
-            read_at(&file, &mut bytes, 0).map_err(|source| StoreError::io(path, "read", source))?;
-        bytes.truncate(filled);
-        head = read_head(&bytes);
-        if filled < size || head.is_whole() {
+        let bytes = file.read(0, size)?;
+        head = read_head(bytes);
+        if bytes.len() < size || head.is_whole() {
             break;
         }
     }
@@ -318,7 +346,11 @@ mod tests {
         let path = dir.path().join("a.jsonl");
         let tail = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            look_at_tail(&path, text.len() as u64).unwrap().continued_in
+            let mut bytes = Vec::new();
+            let mut file = Peeked::new(&path, &mut bytes);
+            look_at_tail(&mut file, text.len() as u64)
+                .unwrap()
+                .continued_in
         };
         let line = "{\"type\":\"continued-in\",\"continuedInSessionId\":\"t\"}\n";
         assert_eq!(tail(line), ["t"]);

@@ -62,8 +62,10 @@ impl File {
 
     /// Says how long the file is, so that room for what is kept of it is made at once. A guess will do.
     pub fn expect(&mut self, length: u64) {
-        // In most transcripts less than half is kept; what is more makes its own room.
-        let room = usize::try_from(length / 2).unwrap_or(0).min(MOST_ROOM);
+        // In most large transcripts less than half is kept, and what is more makes its own room. A small one is kept as a whole
+        // sooner than it is moved.
+        let room = if length < LARGE { length } else { length / 2 };
+        let room = usize::try_from(room).unwrap_or(0).min(MOST_ROOM);
         self.kept.keeper.reserve(room);
     }
 
@@ -147,6 +149,9 @@ impl Paused {
         }
     }
 }
+
+/// Bytes of a file of which it pays to make less room than all of it takes.
+const LARGE: u64 = 256 << 10;
 
 /// Bytes of room that are made before anything is read.
 const MOST_ROOM: usize = 256 << 20;

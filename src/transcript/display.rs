@@ -111,10 +111,13 @@ pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Sh
     let mut line = (start, counts);
     let mut not_shown = 0;
     each(raw, |piece| {
+        if not_shown > 0 {
+            not_shown += piece.len() as u64;
+            return;
+        }
         let room = (start + limit).saturating_sub(out.len());
         let before = out.len();
         let fits = match piece {
-            _ if not_shown > 0 => 0,
             Piece::Run(run) => {
                 let fits = run.floor_char_boundary(room);
                 out.extend_from_slice(&run.as_bytes()[..fits]);
@@ -133,7 +136,7 @@ pub fn write_up_to(limit: usize, raw: Raw<'_>, out: &mut Vec<u8>, shown: &mut Sh
             }
             _ => 0,
         };
-        not_shown += (piece.len() - fits) as u64;
+        not_shown = (piece.len() - fits) as u64;
     });
     if not_shown > 0 {
         if line.0 > start && line.0 - start >= limit - limit / 4 {

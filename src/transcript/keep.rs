@@ -76,6 +76,8 @@ impl Keeper {
     /// All that was kept.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         self.bytes.truncate(self.len);
+        // The room behind them serves the next file.
+        self.bytes.shrink_to_fit();
         self.bytes
     }
 }

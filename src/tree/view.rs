@@ -57,6 +57,9 @@ pub struct Tree {
     made: SystemTime,
 }
 
+/// Bytes that are read, and rendered, within the time of a few requests.
+const SMALL: u64 = 256 << 10;
+
 /// How often attributes are asked for anew when the files change while they are made.
 const ATTEMPTS: usize = 5;
 
@@ -316,6 +319,14 @@ impl View for Tree {
                 attributes.ok_or_else(|| not_found(place))
             }),
         }
+    }
+
+    fn is_small(&self, place: &Place) -> bool {
+        let Some(Node::Part(id, _)) = Node::of(place) else {
+            return false;
+        };
+        let state = self.state(place, id);
+        state.is_ok_and(|state| state.files.size() <= SMALL)
     }
 
     fn version(&self, place: &Place) -> Option<u64> {

@@ -1,8 +1,9 @@
 //! A stored text cut into what is shown as it stands and what is not.
 //!
-//! This is the hot loop of every rendering: most bytes pass it eight at a time and are copied in runs.
+//! Texts that are not shown as they decode pass here: most of their bytes a block at a time, and they are copied in runs.
 
 use super::is_hidden;
+use crate::transcript::block::{BLOCK, unusual};
 use crate::transcript::text::{Escape, Form, Raw};
 
 /// One piece of a display form.
@@ -46,6 +47,8 @@ impl Piece<'_> {
             Piece::Run(run) => out.extend_from_slice(run.as_bytes()),
             Piece::Char(c) if c.is_ascii() => out.push(*c as u8),
             Piece::Char(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            // Nearly all are this one, which begins a terminal's commands.
+            Piece::Hidden('\u{1b}') => out.extend_from_slice(b"\\u{1B}"),
             Piece::Hidden(c) => {
                 let code = u32::from(*c);
                 out.extend_from_slice(b"\\u{");
@@ -85,12 +88,11 @@ pub(crate) fn each<'a>(raw: Raw<'a>, mut take: impl FnMut(Piece<'a>)) {
 #[inline]
 fn each_valid<'a>(text: &'a str, json: bool, take: &mut impl FnMut(Piece<'a>)) {
     let bytes = text.as_bytes();
-    let stops = if json { &JSON_STOPS } else { &PLAIN_STOPS };
+    let mut stops = Stops::new(bytes, if json { &JSON_STOPS } else { &PLAIN_STOPS });
     let (mut start, mut at) = (0, 0);
-    while let Some(stop) = next_stop(bytes, at, stops) {
-        let found = match short_escape(&bytes[stop..]) {
-            // By far the most frequent reason to stop.
-            Some(c) if json => Some((Piece::Char(c), 2)),
+    while let Some(stop) = stops.next(at) {
+        let found = match frequent_escape(&bytes[stop..]) {
+            Some(found) if json => Some(found),
             _ => special(&text[stop..], json),
         };
         let Some((piece, len)) = found else {
@@ -109,13 +111,14 @@ fn each_valid<'a>(text: &'a str, json: bool, take: &mut impl FnMut(Piece<'a>)) {
     }
 }
 
-/// The character of an escape of two bytes, if it needs no further look.
+/// What one of the escapes is that are by far the most frequent reasons to stop, and its stored length.
 #[inline]
-fn short_escape(bytes: &[u8]) -> Option<char> {
+fn frequent_escape<'a>(bytes: &[u8]) -> Option<(Piece<'a>, usize)> {
     match bytes {
-        [b'\\', b'n', ..] => Some('\n'),
-        [b'\\', b't', ..] => Some('\t'),
-        [b'\\', c @ (b'"' | b'\\' | b'/'), ..] => Some(char::from(*c)),
+        [b'\\', b'n', ..] => Some((Piece::Char('\n'), 2)),
+        [b'\\', b't', ..] => Some((Piece::Char('\t'), 2)),
+        [b'\\', c @ (b'"' | b'\\' | b'/'), ..] => Some((Piece::Char(char::from(*c)), 2)),
+        [b'\\', b'u', b'0', b'0', b'1', b'b' | b'B', ..] => Some((Piece::Hidden('\u{1b}'), 6)),
         _ => None,
     }
 }
@@ -180,42 +183,56 @@ const fn stops(json: bool) -> [bool; 256] {
     stops
 }
 
-/// The first place from `at` on where a run may have to end.
-#[inline]
-fn next_stop(bytes: &[u8], mut at: usize, stops: &[bool; 256]) -> Option<usize> {
-    loop {
-        while let Some(word) = bytes.get(at..)?.first_chunk::<8>() {
-            let suspects = suspects(u64::from_le_bytes(*word));
-            if suspects != 0 {
-                at += suspects.trailing_zeros() as usize / 8;
-                break;
-            }
-            at += 8;
-        }
-        // One at a time, through a character beyond ASCII and those beside it.
-        loop {
-            let byte = *bytes.get(at)?;
-            if stops[byte as usize] {
-                return Some(at);
-            }
-            at += 1;
-            if byte < 0x80 {
-                break;
-            }
-        }
-    }
+/// Finds the places where a run may have to end.
+struct Stops<'a> {
+    bytes: &'a [u8],
+    table: &'static [bool; 256],
+    /// Where the block begins that was looked at last, and which of its bytes are unusual and not passed yet.
+    block: usize,
+    unusual: u64,
+    /// Where the next one begins.
+    next: usize,
 }
 
-/// The high bit of each byte that is a control character, DEL, a backslash or beyond ASCII. Borrows and carries may mark bytes
-/// after the first one too; the first is right.
-fn suspects(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * ONES;
-    let backslash = word ^ (u64::from(b'\\') * ONES);
-    let controls = word.wrapping_sub(0x20 * ONES) & !word;
-    let backslashes = backslash.wrapping_sub(ONES) & !backslash;
-    let delete = word.wrapping_add(ONES);
-    (word | controls | backslashes | delete) & HIGH
+impl<'a> Stops<'a> {
+    /// Those where one of these bytes stands.
+    fn new(bytes: &'a [u8], table: &'static [bool; 256]) -> Self {
+        Self {
+            bytes,
+            table,
+            block: 0,
+            unusual: 0,
+            next: 0,
+        }
+    }
+
+    /// The first one from `at` on. Each time `at` is behind the one that was given last.
+    #[inline]
+    fn next(&mut self, at: usize) -> Option<usize> {
+        let passed = (at - self.block) as u32;
+        self.unusual &= u64::MAX.checked_shl(passed).unwrap_or(0);
+        loop {
+            while self.unusual != 0 {
+                let stop = self.block + self.unusual.trailing_zeros() as usize;
+                if self.table[usize::from(self.bytes[stop])] {
+                    return Some(stop);
+                }
+                self.unusual &= self.unusual - 1;
+            }
+            self.block = self.next.max(at);
+            self.next = self.block + BLOCK;
+            let rest = self.bytes.get(self.block..)?;
+            self.unusual = match rest.first_chunk() {
+                Some(block) => unusual(block),
+                None if rest.is_empty() => return None,
+                None => {
+                    let mut block = [b' '; BLOCK];
+                    block[..rest.len()].copy_from_slice(rest);
+                    unusual(&block)
+                }
+            };
+        }
+    }
 }
 
 /// Hexadecimal digits that a character's code needs.
