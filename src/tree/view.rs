@@ -187,8 +187,7 @@ impl View for Tree {
             Node::Overview(path) => match self.kind_of_top(place, path)? {
                 Some(kind) => Ok(kind),
                 None => match self.overviews.look(&self.store).at(path) {
-                    Some(There::Directory(..)) => Ok(NodeKind::Directory),
-                    Some(There::Link(..)) => Ok(NodeKind::Link),
+                    Some(at) => Ok(at.kind()),
                     None => Err(not_found(place)),
                 },
             },
@@ -246,10 +245,11 @@ impl View for Tree {
                 let entries = self.state(place, id)?.stored(which).list(path);
                 entries.ok_or_else(|| not_found(place))?
             }
-            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
-                Some(There::Directory(entries, _)) => entries,
-                _ => return Err(not_found(place)),
-            },
+            Node::Overview(path) => {
+                let overview = self.overviews.look(&self.store);
+                let entries = overview.at(path).and_then(|at| at.entries());
+                entries.ok_or_else(|| not_found(place))?
+            }
             Node::Readme | Node::Latest | Node::Problems => return Err(not_directory(place)),
         };
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
