@@ -19,7 +19,7 @@ pub struct Table {
 }
 
 /// Values by session, each with the state that it is of.
-type Learned = BTreeMap<Arc<str>, (u64, Vec<u8>)>;
+type Learned = BTreeMap<Arc<str>, (u64, Box<[u8]>)>;
 
 impl Table {
     pub(super) fn of(file: Option<CacheFile>) -> Self {
@@ -65,7 +65,8 @@ impl Table {
         if self.is_on()
             && let Ok(bytes) = postcard::to_stdvec(value)
         {
-            self.learned().insert(Arc::clone(id), (state, bytes));
+            let value = bytes.into_boxed_slice();
+            self.learned().insert(Arc::clone(id), (state, value));
         }
     }
 
@@ -80,7 +81,7 @@ impl Table {
     pub fn forget(&self, id: &Arc<str>) {
         if self.is_on() {
             // A state that no session is in, so that what the file has of it is not taken over.
-            self.learned().insert(Arc::clone(id), (0, Vec::new()));
+            self.learned().insert(Arc::clone(id), (0, Box::default()));
         }
     }
 

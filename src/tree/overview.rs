@@ -321,22 +321,22 @@ impl Seen {
         } else {
             Recalled::default()
         };
-        let ids: Vec<&str> = index.ids().collect();
+        let ids: Vec<&Arc<str>> = index.shared_ids().collect();
         let projects = Mutex::default();
         let looked = ids.par_iter().enumerate().filter_map(|(i, id)| {
             let files = store.files_alone(index, id)?;
             let state = state(&files);
-            let before = self.sessions.get_key_value(*id);
-            if let Some((id, known)) = before
+            let before = self.sessions.get(*id);
+            if let Some(known) = before
                 && known.facts.state == state
             {
-                return Some((id.clone(), known.clone()));
+                return Some(((*id).clone(), known.clone()));
             }
             let look = Look::at_or_recalled(&files, looks, &recalled);
             let summary = Summary::of(&files, look);
             let slug = match before {
                 // A name stays as long as the session begins as it did, also where the prompt came after it.
-                Some((_, Known { facts, .. }))
+                Some(Known { facts, .. })
                     if facts.started == summary.started && summary.started.is_some() =>
                 {
                     facts.slug.clone()
@@ -349,15 +349,14 @@ impl Seen {
                 started: summary.started,
                 modified: summary.modified,
                 projects: places.map(|p| held_once(&projects, &project(p))).collect(),
-                id: before.map_or_else(|| short(&ids, i).len(), |(_, known)| known.facts.id),
+                id: before.map_or_else(|| short(&ids, i).len(), |known| known.facts.id),
                 slug,
             };
             let known = Known {
                 row: Row::New(row(id, &summary)),
                 facts: Arc::new(facts),
             };
-            let id = before.map_or_else(|| Arc::from(*id), |(id, _)| id.clone());
-            Some((id, known))
+            Some(((*id).clone(), known))
         });
         looked.collect()
     }
