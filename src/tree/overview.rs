@@ -191,10 +191,10 @@ struct Known {
 }
 
 /// A session's row of the table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Row {
-    /// In no table yet.
-    New(Box<str>),
+    /// In no table yet. It begins here among those that were made since the latest one.
+    New(usize),
     /// It begins here in the latest one.
     At(usize),
 }
@@ -237,11 +237,12 @@ impl Overviews {
         }
         let start = Instant::now();
         let index = store.index();
-        let mut sessions = seen.meet(store, &index, &self.looks);
+        let (mut sessions, new_rows) = seen.meet(store, &index, &self.looks);
+        self.looks.write_much(|id| index.contains(id));
         let overview = match &seen.last {
             Some((_, _, last)) if are_same(&seen.sessions, &sessions) => last.clone(),
-            Some((_, _, last)) => Arc::new(make(&mut sessions, &last.text)),
-            None => Arc::new(make(&mut sessions, b"")),
+            Some((_, _, last)) => Arc::new(make(&mut sessions, &new_rows, &last.text)),
+            None => Arc::new(make(&mut sessions, &new_rows, b"")),
         };
         seen.sessions = sessions;
         // The same content keeps its value, so that who holds it shares it.
@@ -313,8 +314,9 @@ impl Seen {
         fresh.then(|| overview.clone())
     }
 
-    /// Looks at all sessions of the index, side by side.
-    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> Sessions {
+    /// Looks at all sessions of the index, side by side. Gives also the rows of those that are new or changed: one text of all
+    /// goes back to the system as a whole.
+    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> (Sessions, Vec<u8>) {
         // What earlier runs saw is in `sessions` after the first look.
         let recalled = if self.sessions.is_empty() && !index.is_empty() {
             looks.recall()
@@ -322,7 +324,7 @@ impl Seen {
             Recalled::default()
         };
         let ids: Vec<&Arc<str>> = index.shared_ids().collect();
-        let projects = Mutex::default();
+        let (projects, rows) = (Mutex::default(), Mutex::new(Vec::new()));
         let looked = ids.par_iter().enumerate().filter_map(|(i, id)| {
             let files = store.files_alone(index, id)?;
             let state = state(&files);
@@ -352,13 +354,18 @@ impl Seen {
                 id: before.map_or_else(|| short(&ids, i).len(), |known| known.facts.id),
                 slug,
             };
+            let row = row(id, &summary);
+            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
             let known = Known {
-                row: Row::New(row(id, &summary)),
+                row: Row::New(rows.len()),
                 facts: Arc::new(facts),
             };
+            rows.extend(row.as_bytes());
             Some(((*id).clone(), known))
         });
-        looked.collect()
+        let sessions = looked.collect();
+        let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (sessions, rows)
     }
 }
 
@@ -379,7 +386,7 @@ fn held_once(names: &Mutex<HashSet<Arc<str>>>, name: &str) -> Arc<str> {
 }
 
 /// The overview of these sessions, whose rows are in its table then and not in the one before.
-fn make(sessions: &mut Sessions, text_before: &[u8]) -> Overview {
+fn make(sessions: &mut Sessions, new_rows: &[u8], text_before: &[u8]) -> Overview {
     let mut newest_first: Vec<(&Arc<str>, &mut Known)> = sessions.iter_mut().collect();
     // A session without a time is neither new nor old: it stands behind the others, by its ID, and so never moves.
     newest_first.sort_unstable_by_key(|(id, known)| (Reverse(known.facts.started), *id));
@@ -389,10 +396,10 @@ fn make(sessions: &mut Sessions, text_before: &[u8]) -> Overview {
     let mut text = table.into_bytes();
     for (_, known) in &mut newest_first {
         let at = text.len();
-        match &known.row {
-            Row::New(row) => text.extend(row.as_bytes()),
-            Row::At(at) => text.extend(table::row_at(text_before, *at)),
-        }
+        text.extend(match known.row {
+            Row::New(at) => table::row_at(new_rows, at),
+            Row::At(at) => table::row_at(text_before, at),
+        });
         known.row = Row::At(at);
     }
     text.shrink_to_fit();
