@@ -35,6 +35,13 @@ pub(super) struct Node {
     pub(super) attributes: Option<Attributes>,
 }
 
+/// An inode that the kernel was told of.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) number: u64,
+    identity: Arc<Identity>,
+}
+
 /// All inodes that the kernel knows or that are open, and the root.
 pub(super) struct Inodes {
     rows: Mutex<Rows>,
@@ -101,18 +108,35 @@ impl Inodes {
     ///
     /// Attributes that are given replace those remembered.
     pub(super) fn look_up(&self, identity: Identity, attributes: Option<Attributes>) -> u64 {
+        self.tell(identity, attributes).number
+    }
+
+    /// The same, for who will tell the kernel of the inode again soon.
+    pub(super) fn tell(&self, identity: Identity, attributes: Option<Attributes>) -> Told {
         let mut rows = self.rows();
-        let number = match rows.by_identity.get(&identity) {
-            Some(number) => *number,
+        let (number, identity) = match rows.by_identity.get_key_value(&identity) {
+            Some((identity, number)) => (*number, Arc::clone(identity)),
             None => self.insert(&mut rows, identity),
         };
         if let Some(row) = rows.by_number.get_mut(&number) {
-            row.lookups += 1;
-            if attributes.is_some() {
-                row.node.attributes = attributes;
-            }
+            row.tell(attributes);
         }
-        number
+        Told { number, identity }
+    }
+
+    /// The kernel is about to be told once more of an inode: counts it, unless the kernel has forgotten the inode meanwhile.
+    pub(super) fn tell_again(&self, told: &Told, attributes: Attributes) -> bool {
+        let mut rows = self.rows();
+        let row = rows.by_number.get_mut(&told.number);
+        let row = row.filter(|row| row.is_of(told));
+        row.map(|row| row.tell(Some(attributes))).is_some()
+    }
+
+    /// Whether the kernel knows an inode that it was told of.
+    pub(super) fn is_known(&self, told: &Told) -> bool {
+        let rows = self.rows();
+        let row = rows.by_number.get(&told.number);
+        row.is_some_and(|row| row.is_of(told))
     }
 
     /// Remembers what the kernel is told about an inode that it knows.
@@ -152,12 +176,13 @@ impl Inodes {
         self.rows().by_number.len()
     }
 
-    fn insert(&self, rows: &mut Rows, identity: Identity) -> u64 {
+    fn insert(&self, rows: &mut Rows, identity: Identity) -> (u64, Arc<Identity>) {
         let number = self.vacant(rows, &identity);
         let identity = Arc::new(identity);
         rows.by_identity.insert(Arc::clone(&identity), number);
-        rows.by_number.insert(number, Row::new(identity, None));
-        number
+        rows.by_number
+            .insert(number, Row::new(Arc::clone(&identity), None));
+        (number, identity)
     }
 
     /// Its own number, or the next that no other has.
@@ -196,6 +221,19 @@ impl Row {
             },
             lookups: 0,
             open: 0,
+        }
+    }
+
+    /// Whether it is the very inode: its number may stand for something else by now.
+    fn is_of(&self, told: &Told) -> bool {
+        Arc::ptr_eq(&self.node.identity, &told.identity)
+    }
+
+    /// The kernel is about to be told of it. Attributes that are given replace those remembered.
+    fn tell(&mut self, attributes: Option<Attributes>) {
+        self.lookups += 1;
+        if attributes.is_some() {
+            self.node.attributes = attributes;
         }
     }
 }
@@ -277,6 +315,21 @@ mod tests {
         assert!(all.get(number).is_none());
         assert!(all.known(&file("x", 1)).is_none());
         assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn what_is_told_again_is_what_was_told() {
+        let all = Inodes::numbered(|_| 7);
+        let told = all.tell(file("x", 1), None);
+        assert!(all.tell_again(&told, attributes(5)));
+        all.forget(told.number, 1);
+        let node = all.get(told.number).unwrap();
+        assert_eq!(node.attributes.unwrap().size, 5);
+        all.forget(told.number, 1);
+        assert!(!all.tell_again(&told, attributes(6)), "it is forgotten");
+        assert!(!all.is_known(&told));
+        assert_eq!(all.look_up(file("y", 1), None), told.number);
+        assert!(!all.tell_again(&told, attributes(6)), "it is another one");
     }
 
     #[test]
