@@ -6,6 +6,7 @@
 use crate::tree::{Attributes, NodeKind, Place};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,8 +51,30 @@ pub(super) struct Inodes {
 
 #[derive(Default)]
 struct Rows {
-    by_number: HashMap<u64, Row>,
-    by_identity: HashMap<Arc<Identity>, u64>,
+    by_number: HashMap<u64, Row, BuildHasherDefault<Spread>>,
+    /// The numbers of those whose own number another one had.
+    moved: HashMap<Arc<Identity>, u64>,
+}
+
+/// Numbers are made by a digest, so their bits need no more than to be spread over all that a table looks at.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // An odd number without a pattern, from the golden ratio.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Row {
@@ -75,8 +98,7 @@ impl Inodes {
             version: 0,
         });
         let mut rows = Rows::default();
-        rows.by_identity.insert(Arc::clone(&root), ROOT);
-        rows.by_number.insert(ROOT, Row::new(root, None));
+        rows.by_number.insert(ROOT, Row::new(root));
         Self {
             rows: Mutex::new(rows),
             number,
@@ -90,18 +112,18 @@ impl Inodes {
 
     /// The node of this identity if the kernel knows it.
     pub(super) fn known(&self, identity: &Identity) -> Option<Node> {
+        let own = self.own(identity);
         let rows = self.rows();
-        let number = rows.by_identity.get(identity)?;
-        rows.by_number.get(number).map(|r| r.node.clone())
+        let number = rows.find(own, identity)?;
+        rows.by_number.get(&number).map(|r| r.node.clone())
     }
 
     /// The number that stands for this identity now or would if the kernel were told of it.
     pub(super) fn number(&self, identity: &Identity) -> u64 {
+        let own = self.own(identity);
         let rows = self.rows();
-        match rows.by_identity.get(identity) {
-            Some(number) => *number,
-            None => self.vacant(&rows, identity),
-        }
+        let number = rows.find(own, identity);
+        number.unwrap_or_else(|| rows.vacant(own))
     }
 
     /// The number of this identity, which the kernel is about to be told: counts it, before the reply goes out.
@@ -113,13 +135,16 @@ impl Inodes {
 
     /// The same, for who will tell the kernel of the inode again soon.
     pub(super) fn tell(&self, identity: Identity, attributes: Option<Attributes>) -> Told {
+        let own = self.own(&identity);
         let mut rows = self.rows();
-        let (number, identity) = match rows.by_identity.get_key_value(&identity) {
-            Some((identity, number)) => (*number, Arc::clone(identity)),
-            None => self.insert(&mut rows, identity),
-        };
-        if let Some(row) = rows.by_number.get_mut(&number) {
-            row.tell(attributes);
+        let number = rows.find(own, &identity);
+        let number = number.unwrap_or_else(|| rows.vacant(own));
+        let row = rows.by_number.entry(number);
+        let row = row.or_insert_with(|| Row::new(Arc::new(identity)));
+        row.tell(attributes);
+        let identity = Arc::clone(&row.node.identity);
+        if number != own {
+            rows.moved.insert(Arc::clone(&identity), number);
         }
         Told { number, identity }
     }
@@ -176,22 +201,12 @@ impl Inodes {
         self.rows().by_number.len()
     }
 
-    fn insert(&self, rows: &mut Rows, identity: Identity) -> (u64, Arc<Identity>) {
-        let number = self.vacant(rows, &identity);
-        let identity = Arc::new(identity);
-        rows.by_identity.insert(Arc::clone(&identity), number);
-        rows.by_number
-            .insert(number, Row::new(Arc::clone(&identity), None));
-        (number, identity)
-    }
-
-    /// Its own number, or the next that no other has.
-    fn vacant(&self, rows: &Rows, identity: &Identity) -> u64 {
-        let mut number = (self.number)(identity) & LARGEST;
-        while number <= ROOT || rows.by_number.contains_key(&number) {
-            number = (number + 1) & LARGEST;
+    /// The number that is made of an identity.
+    fn own(&self, identity: &Identity) -> u64 {
+        if identity.place.is_root() {
+            return ROOT;
         }
-        number
+        ((self.number)(identity) & LARGEST).max(ROOT + 1)
     }
 
     /// No code of others runs under the lock, and every change is complete in one statement, so a poisoned one is whole.
@@ -201,23 +216,41 @@ impl Inodes {
 }
 
 impl Rows {
+    /// The number of an identity whose own is this, if the kernel knows it.
+    fn find(&self, own: u64, identity: &Identity) -> Option<u64> {
+        let row = self.by_number.get(&own);
+        if row.is_some_and(|row| *row.node.identity == *identity) {
+            return Some(own);
+        }
+        self.moved.get(identity).copied()
+    }
+
+    /// This number, or the next that no other has.
+    fn vacant(&self, own: u64) -> u64 {
+        let mut number = own;
+        while number <= ROOT || self.by_number.contains_key(&number) {
+            number = (number + 1) & LARGEST;
+        }
+        number
+    }
+
     fn drop_if_unused(&mut self, number: u64) {
         let unused = |row: &Row| row.lookups == 0 && row.open == 0;
         if number != ROOT
             && self.by_number.get(&number).is_some_and(unused)
             && let Some(row) = self.by_number.remove(&number)
         {
-            self.by_identity.remove(&row.node.identity);
+            self.moved.remove(&row.node.identity);
         }
     }
 }
 
 impl Row {
-    fn new(identity: Arc<Identity>, attributes: Option<Attributes>) -> Self {
+    fn new(identity: Arc<Identity>) -> Self {
         Self {
             node: Node {
                 identity,
-                attributes,
+                attributes: None,
             },
             lookups: 0,
             open: 0,
