@@ -10,7 +10,7 @@ use super::walk::Walk;
 use super::{Fingerprint, Problem, SessionFiles, SourceFile, open};
 use quick_cache::sync::Cache;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -61,10 +61,12 @@ impl Located {
 
     /// Where its main file lies in this folder.
     pub(super) fn main(&self, folder: &Folder) -> PathBuf {
-        let mut name = OsString::with_capacity(self.stem.len() + ".jsonl".len());
-        name.push(&self.stem);
-        name.push(".jsonl");
-        folder.path.join(name)
+        let length = folder.path.as_os_str().len() + self.stem.len();
+        let mut path = PathBuf::with_capacity(length + "/.jsonl".len());
+        path.push(&folder.path);
+        path.push(&*self.stem);
+        path.as_mut_os_string().push(".jsonl");
+        path
     }
 
     /// The session's own directories, those in a record included. The ID of a session that has none may come from an agent's lines, and is no path.
