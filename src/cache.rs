@@ -8,6 +8,7 @@
 //! - **Of this very program.** What was remembered is believed only by the executable that remembered it: another build may see
 //!   or render the same files in another way.
 
+mod learned;
 mod table;
 
 pub use table::{Recalled, Table};

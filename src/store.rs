@@ -486,7 +486,7 @@ impl Store {
         let answer = sessions
             .map(|(id, located)| (located.touched().unwrap_or(SystemTime::UNIX_EPOCH), id))
             .max()
-            .map(|(at, id)| (id.clone(), at));
+            .map(|(at, id)| (id.to_string(), at));
         *latest = Some(Latest {
             at: Instant::now(),
             took: start.elapsed(),

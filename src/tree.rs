@@ -46,6 +46,11 @@ impl Place {
         Self(Arc::from(path))
     }
 
+    /// Whether it is the root.
+    pub fn is_root(&self) -> bool {
+        self.bytes().is_empty()
+    }
+
     /// As a path relative to the root.
     pub fn path(&self) -> &Path {
         &self.0

@@ -1,10 +1,10 @@
 //! A table of what is remembered of sessions: one value a session, good for one state of it.
 
+use super::learned::Learned;
 use super::{CacheFile, LARGEST};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -18,8 +18,8 @@ pub struct Table {
     learned: Mutex<Learned>,
 }
 
-/// Values by session, each with the state that it is of.
-type Learned = BTreeMap<Arc<str>, (u64, Vec<u8>)>;
+/// Bytes of what was learned that are not held until it is written anyway.
+const MUCH: usize = 4 << 20;
 
 impl Table {
     pub(super) fn of(file: Option<CacheFile>) -> Self {
@@ -65,7 +65,7 @@ impl Table {
         if self.is_on()
             && let Ok(bytes) = postcard::to_stdvec(value)
         {
-            self.learned().insert(Arc::clone(id), (state, bytes));
+            self.learned().put(id, state, &bytes);
         }
     }
 
@@ -80,7 +80,14 @@ impl Table {
     pub fn forget(&self, id: &Arc<str>) {
         if self.is_on() {
             // A state that no session is in, so that what the file has of it is not taken over.
-            self.learned().insert(Arc::clone(id), (0, Vec::new()));
+            self.learned().put(id, 0, b"");
+        }
+    }
+
+    /// Writes what was learned if it is so much that it should not be held for long.
+    pub fn write_much(&self, is_there: impl Fn(&str) -> bool) {
+        if self.learned().len() > MUCH {
+            self.write(is_there);
         }
     }
 
@@ -93,22 +100,19 @@ impl Table {
             return;
         }
         let before = self.recall();
-        let mut rows: BTreeMap<&str, (u64, &[u8])> = BTreeMap::new();
+        let mut rows: Vec<(&str, u64, &[u8])> = Vec::new();
+        let mut taken = HashSet::new();
         let mut left = self.most;
-        let ours = learned.iter().map(|(id, (state, v))| (&**id, *state, &**v));
-        for (id, state, value) in ours.chain(before.rows()) {
+        for (id, state, value) in learned.rows().chain(before.rows()) {
             let row = (id.len() + value.len() + ROW) as u64;
-            if let Entry::Vacant(free) = rows.entry(id)
-                && is_there(id)
-                && row <= left
-            {
+            if row <= left && is_there(id) && taken.insert(id) {
                 left -= row;
-                free.insert((state, value));
+                rows.push((id, state, value));
             }
         }
-        let rows = rows.into_iter().filter(|(_, (state, _))| *state != 0);
+        rows.sort_unstable_by_key(|(id, ..)| *id);
         let mut content = Vec::new();
-        for (id, (state, value)) in rows {
+        for (id, state, value) in rows.into_iter().filter(|(_, state, _)| *state != 0) {
             put(&mut content, id, state, value);
         }
         match file.store(&content) {
@@ -127,7 +131,7 @@ impl Table {
 const ROW: usize = 2 * size_of::<u32>() + size_of::<u64>();
 
 /// Appends a row. IDs and values are far shorter than the largest file, so their lengths fit.
-fn put(content: &mut Vec<u8>, id: &str, state: u64, value: &[u8]) {
+pub(super) fn put(content: &mut Vec<u8>, id: &str, state: u64, value: &[u8]) {
     content.extend((id.len() as u32).to_le_bytes());
     content.extend((value.len() as u32).to_le_bytes());
     content.extend(state.to_le_bytes());
@@ -143,61 +147,76 @@ pub struct Recalled {
     rows: Vec<Row>,
 }
 
+/// Where the parts of a row lie in the bytes that hold it.
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    state: u64,
+pub(super) struct Row {
+    pub(super) state: u64,
     /// Where the ID begins, where the value does, and where that ends.
     at: [u32; 3],
+}
+
+impl Row {
+    /// The row that begins here; none if there is no whole one.
+    pub(super) fn at(bytes: &[u8], at: usize) -> Option<Self> {
+        let (id, after) = bytes.get(at..)?.split_first_chunk()?;
+        let (value, after) = after.split_first_chunk()?;
+        let (state, after) = after.split_first_chunk()?;
+        let lengths = [*id, *value].map(u32::from_le_bytes);
+        let start = u32::try_from(bytes.len() - after.len()).ok()?;
+        let middle = start.checked_add(lengths[0])?;
+        let end = middle.checked_add(lengths[1])?;
+        (end as usize <= bytes.len()).then_some(Self {
+            state: u64::from_le_bytes(*state),
+            at: [start, middle, end],
+        })
+    }
+
+    /// Its bytes together.
+    pub(super) fn len(self) -> usize {
+        ROW + (self.at[2] - self.at[0]) as usize
+    }
+
+    pub(super) fn id(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.at[0] as usize..self.at[1] as usize]
+    }
+
+    pub(super) fn value(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.at[1] as usize..self.at[2] as usize]
+    }
+
+    /// The ID, the state and the value; none if the ID is no text.
+    pub(super) fn parts(self, bytes: &[u8]) -> Option<(&str, u64, &[u8])> {
+        let id = std::str::from_utf8(self.id(bytes)).ok()?;
+        Some((id, self.state, self.value(bytes)))
+    }
 }
 
 impl Recalled {
     /// The rows of a file's content; none if it is not one of ours after all.
     fn of(bytes: Vec<u8>) -> Option<Self> {
-        let mut all = Self {
-            bytes,
-            rows: Vec::new(),
-        };
-        let mut rest = all.bytes.as_slice();
-        while !rest.is_empty() {
-            let (id, after) = rest.split_first_chunk()?;
-            let (value, after) = after.split_first_chunk()?;
-            let (state, after) = after.split_first_chunk()?;
-            let lengths = [*id, *value].map(u32::from_le_bytes);
-            let start = (all.bytes.len() - after.len()) as u32;
-            let middle = start.checked_add(lengths[0])?;
-            let end = middle.checked_add(lengths[1])?;
-            rest = all.bytes.get(end as usize..)?;
-            all.rows.push(Row {
-                state: u64::from_le_bytes(*state),
-                at: [start, middle, end],
-            });
+        let mut rows = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let row = Row::at(&bytes, at)?;
+            at = row.at[2] as usize;
+            rows.push(row);
         }
-        let is_sorted = all.rows.is_sorted_by(|a, b| all.id(*a) < all.id(*b));
-        is_sorted.then_some(all)
+        let is_sorted = rows.is_sorted_by(|a, b| a.id(&bytes) < b.id(&bytes));
+        is_sorted.then_some(Self { bytes, rows })
     }
 
     /// What is remembered of a session in this state.
     pub fn get<V: DeserializeOwned>(&self, id: &str, state: u64) -> Option<V> {
         let at = self
             .rows
-            .binary_search_by(|row| self.id(*row).cmp(id.as_bytes()));
+            .binary_search_by(|row| row.id(&self.bytes).cmp(id.as_bytes()));
         let row = self.rows.get(at.ok()?).filter(|row| row.state == state)?;
-        postcard::from_bytes(self.value(*row)).ok()
+        postcard::from_bytes(row.value(&self.bytes)).ok()
     }
 
     fn rows(&self) -> impl Iterator<Item = (&str, u64, &[u8])> {
-        self.rows.iter().filter_map(|row| {
-            let id = std::str::from_utf8(self.id(*row)).ok()?;
-            Some((id, row.state, self.value(*row)))
-        })
-    }
-
-    fn id(&self, Row { at, .. }: Row) -> &[u8] {
-        &self.bytes[at[0] as usize..at[1] as usize]
-    }
-
-    fn value(&self, Row { at, .. }: Row) -> &[u8] {
-        &self.bytes[at[1] as usize..at[2] as usize]
+        let rows = self.rows.iter();
+        rows.filter_map(|row| row.parts(&self.bytes))
     }
 }
 

@@ -59,8 +59,11 @@ pub struct Args {
 
 /// Mounts: in a process in the background, which `detached` says this is, or here.
 pub(super) fn run(args: &Args, common: Common, detached: bool) -> Result<(), Failure> {
-    if args.foreground || detached {
-        mount(args, common, detached)
+    if detached {
+        mount(args, common, true)
+    } else if args.foreground {
+        daemon::settle_allocator();
+        mount(args, common, false)
     } else {
         in_background()
     }

@@ -14,7 +14,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
@@ -83,10 +83,9 @@ pub fn start(
     let _signals = Caught::new(move |_| {
         let _ = caught.send(Event::Signal);
     })?;
-    let unset = |(name, _): &(&str, &str)| std::env::var_os(name).is_none();
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
-        .envs(ALLOCATOR.into_iter().filter(unset))
+        .envs(ALLOCATOR.into_iter().filter(is_unset))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -135,6 +134,25 @@ fn ended(child: &mut Child) -> Result<Started, StartError> {
             code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
         )),
     }
+}
+
+/// Starts this program again in this very process, for the settings of the allocator that a process in the background gets.
+///
+/// Returns where they are set already, or where it cannot be started. To be called while nothing is open and there is one thread.
+pub fn settle_allocator() {
+    let missing: Vec<_> = ALLOCATOR.into_iter().filter(is_unset).collect();
+    let mut words = std::env::args_os();
+    if let (false, Some(name), Ok(program)) =
+        (missing.is_empty(), words.next(), std::env::current_exe())
+    {
+        let mut again = Command::new(program);
+        let error = again.arg0(name).args(words).envs(missing).exec();
+        tracing::debug!("the allocator is used as it is: {error}");
+    }
+}
+
+fn is_unset((name, _): &(&str, &str)) -> bool {
+    std::env::var_os(name).is_none()
 }
 
 /// Closes what the second process has from whoever started the first one, but for standard input, output and error, and `kept`. A lock

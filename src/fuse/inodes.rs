@@ -6,6 +6,7 @@
 use crate::tree::{Attributes, NodeKind, Place};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +36,13 @@ pub(super) struct Node {
     pub(super) attributes: Option<Attributes>,
 }
 
+/// An inode that the kernel was told of.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) number: u64,
+    identity: Arc<Identity>,
+}
+
 /// All inodes that the kernel knows or that are open, and the root.
 pub(super) struct Inodes {
     rows: Mutex<Rows>,
@@ -43,8 +51,30 @@ pub(super) struct Inodes {
 
 #[derive(Default)]
 struct Rows {
-    by_number: HashMap<u64, Row>,
-    by_identity: HashMap<Arc<Identity>, u64>,
+    by_number: HashMap<u64, Row, BuildHasherDefault<Spread>>,
+    /// The numbers of those whose own number another one had.
+    moved: HashMap<Arc<Identity>, u64>,
+}
+
+/// Numbers are made by a digest, so their bits need no more than to be spread over all that a table looks at.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // An odd number without a pattern, from the golden ratio.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Row {
@@ -68,8 +98,7 @@ impl Inodes {
             version: 0,
         });
         let mut rows = Rows::default();
-        rows.by_identity.insert(Arc::clone(&root), ROOT);
-        rows.by_number.insert(ROOT, Row::new(root, None));
+        rows.by_number.insert(ROOT, Row::new(root));
         Self {
             rows: Mutex::new(rows),
             number,
@@ -83,36 +112,56 @@ impl Inodes {
 
     /// The node of this identity if the kernel knows it.
     pub(super) fn known(&self, identity: &Identity) -> Option<Node> {
+        let own = self.own(identity);
         let rows = self.rows();
-        let number = rows.by_identity.get(identity)?;
-        rows.by_number.get(number).map(|r| r.node.clone())
+        let number = rows.find(own, identity)?;
+        rows.by_number.get(&number).map(|r| r.node.clone())
     }
 
     /// The number that stands for this identity now or would if the kernel were told of it.
     pub(super) fn number(&self, identity: &Identity) -> u64 {
+        let own = self.own(identity);
         let rows = self.rows();
-        match rows.by_identity.get(identity) {
-            Some(number) => *number,
-            None => self.vacant(&rows, identity),
-        }
+        let number = rows.find(own, identity);
+        number.unwrap_or_else(|| rows.vacant(own))
     }
 
     /// The number of this identity, which the kernel is about to be told: counts it, before the reply goes out.
     ///
     /// Attributes that are given replace those remembered.
     pub(super) fn look_up(&self, identity: Identity, attributes: Option<Attributes>) -> u64 {
+        self.tell(identity, attributes).number
+    }
+
+    /// The same, for who will tell the kernel of the inode again soon.
+    pub(super) fn tell(&self, identity: Identity, attributes: Option<Attributes>) -> Told {
+        let own = self.own(&identity);
         let mut rows = self.rows();
-        let number = match rows.by_identity.get(&identity) {
-            Some(number) => *number,
-            None => self.insert(&mut rows, identity),
-        };
-        if let Some(row) = rows.by_number.get_mut(&number) {
-            row.lookups += 1;
-            if attributes.is_some() {
-                row.node.attributes = attributes;
-            }
+        let number = rows.find(own, &identity);
+        let number = number.unwrap_or_else(|| rows.vacant(own));
+        let row = rows.by_number.entry(number);
+        let row = row.or_insert_with(|| Row::new(Arc::new(identity)));
+        row.tell(attributes);
+        let identity = Arc::clone(&row.node.identity);
+        if number != own {
+            rows.moved.insert(Arc::clone(&identity), number);
         }
-        number
+        Told { number, identity }
+    }
+
+    /// The kernel is about to be told once more of an inode: counts it, unless the kernel has forgotten the inode meanwhile.
+    pub(super) fn tell_again(&self, told: &Told, attributes: Attributes) -> bool {
+        let mut rows = self.rows();
+        let row = rows.by_number.get_mut(&told.number);
+        let row = row.filter(|row| row.is_of(told));
+        row.map(|row| row.tell(Some(attributes))).is_some()
+    }
+
+    /// Whether the kernel knows an inode that it was told of.
+    pub(super) fn is_known(&self, told: &Told) -> bool {
+        let rows = self.rows();
+        let row = rows.by_number.get(&told.number);
+        row.is_some_and(|row| row.is_of(told))
     }
 
     /// Remembers what the kernel is told about an inode that it knows.
@@ -152,21 +201,12 @@ impl Inodes {
         self.rows().by_number.len()
     }
 
-    fn insert(&self, rows: &mut Rows, identity: Identity) -> u64 {
-        let number = self.vacant(rows, &identity);
-        let identity = Arc::new(identity);
-        rows.by_identity.insert(Arc::clone(&identity), number);
-        rows.by_number.insert(number, Row::new(identity, None));
-        number
-    }
-
-    /// Its own number, or the next that no other has.
-    fn vacant(&self, rows: &Rows, identity: &Identity) -> u64 {
-        let mut number = (self.number)(identity) & LARGEST;
-        while number <= ROOT || rows.by_number.contains_key(&number) {
-            number = (number + 1) & LARGEST;
+    /// The number that is made of an identity.
+    fn own(&self, identity: &Identity) -> u64 {
+        if identity.place.is_root() {
+            return ROOT;
         }
-        number
+        ((self.number)(identity) & LARGEST).max(ROOT + 1)
     }
 
     /// No code of others runs under the lock, and every change is complete in one statement, so a poisoned one is whole.
@@ -176,26 +216,57 @@ impl Inodes {
 }
 
 impl Rows {
+    /// The number of an identity whose own is this, if the kernel knows it.
+    fn find(&self, own: u64, identity: &Identity) -> Option<u64> {
+        let row = self.by_number.get(&own);
+        if row.is_some_and(|row| *row.node.identity == *identity) {
+            return Some(own);
+        }
+        self.moved.get(identity).copied()
+    }
+
+    /// This number, or the next that no other has.
+    fn vacant(&self, own: u64) -> u64 {
+        let mut number = own;
+        while number <= ROOT || self.by_number.contains_key(&number) {
+            number = (number + 1) & LARGEST;
+        }
+        number
+    }
+
     fn drop_if_unused(&mut self, number: u64) {
         let unused = |row: &Row| row.lookups == 0 && row.open == 0;
         if number != ROOT
             && self.by_number.get(&number).is_some_and(unused)
             && let Some(row) = self.by_number.remove(&number)
         {
-            self.by_identity.remove(&row.node.identity);
+            self.moved.remove(&row.node.identity);
         }
     }
 }
 
 impl Row {
-    fn new(identity: Arc<Identity>, attributes: Option<Attributes>) -> Self {
+    fn new(identity: Arc<Identity>) -> Self {
         Self {
             node: Node {
                 identity,
-                attributes,
+                attributes: None,
             },
             lookups: 0,
             open: 0,
+        }
+    }
+
+    /// Whether it is the very inode: its number may stand for something else by now.
+    fn is_of(&self, told: &Told) -> bool {
+        Arc::ptr_eq(&self.node.identity, &told.identity)
+    }
+
+    /// The kernel is about to be told of it. Attributes that are given replace those remembered.
+    fn tell(&mut self, attributes: Option<Attributes>) {
+        self.lookups += 1;
+        if attributes.is_some() {
+            self.node.attributes = attributes;
         }
     }
 }
@@ -277,6 +348,21 @@ mod tests {
         assert!(all.get(number).is_none());
         assert!(all.known(&file("x", 1)).is_none());
         assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn what_is_told_again_is_what_was_told() {
+        let all = Inodes::numbered(|_| 7);
+        let told = all.tell(file("x", 1), None);
+        assert!(all.tell_again(&told, attributes(5)));
+        all.forget(told.number, 1);
+        let node = all.get(told.number).unwrap();
+        assert_eq!(node.attributes.unwrap().size, 5);
+        all.forget(told.number, 1);
+        assert!(!all.tell_again(&told, attributes(6)), "it is forgotten");
+        assert!(!all.is_known(&told));
+        assert_eq!(all.look_up(file("y", 1), None), told.number);
+        assert!(!all.tell_again(&told, attributes(6)), "it is another one");
     }
 
     #[test]

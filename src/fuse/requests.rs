@@ -1,6 +1,6 @@
 //! The kernel's requests one by one: [`fuser::Filesystem`] over the [`Adapter`].
 
-use super::adapter::{Adapter, Ahead, GENERATION, OpenDirectory, Shared, lane};
+use super::adapter::{Adapter, GENERATION, OpenDirectory, Shared, lane};
 use super::attr::{self, BLOCK_SIZE, NAME_LIFETIME, NAME_MAX};
 use super::inodes::Node;
 use crate::tree::{Attributes, NodeKind, Place};
@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Answers every request; says so when there will be no more.
 pub(super) struct Requests<F> {
@@ -239,9 +239,15 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
                     let kind = attr::file_type(NodeKind::Directory);
                     reply.add(INodeNo(number), next, kind, name)
                 });
-                let rest = names.iter().zip(DOTS + 1..).skip(past_dots(offset));
-                for (entry, next) in rest.take_while(|_| !full) {
-                    let number = shared.number(directory.place.join(&entry.name), entry.kind);
+                let first = past_dots(offset);
+                let ahead = directory.arrive(&names, first);
+                let rest = names.iter().zip(DOTS + 1..).enumerate().skip(first);
+                for (at, (entry, next)) in rest.take_while(|_| !full) {
+                    let known = ahead.as_ref().and_then(|ahead| ahead.of(at));
+                    let told = known.and_then(|known| shared.told(known));
+                    let number = told.unwrap_or_else(|| {
+                        shared.number(directory.place.join(&entry.name), entry.kind)
+                    });
                     let kind = attr::file_type(entry.kind);
                     if reply.add(INodeNo(number), next, kind, &entry.name) {
                         break;
@@ -262,7 +268,6 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         let Some(directory) = self.adapter.0.directories.get(handle.0) else {
             return reply.error(Errno::EBADF);
         };
-        let adapter = self.adapter.clone();
         self.adapter
             .answer_if_spare(lane(&directory.place), move |shared| {
                 let names = match shared.names(&directory, offset) {
@@ -279,27 +284,37 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
                 });
                 let first = past_dots(offset);
                 let ahead = directory.arrive(&names, first);
-                let age = ahead.as_ref().map(Ahead::age).unwrap_or_default();
+                // Of what the kernel was told just now it needs no more than the names, and these it asks for by themselves when the
+                // first answer says nothing of any.
+                if offset == 0 && ahead.as_ref().is_some_and(|ahead| ahead.is_told()) {
+                    return reply.ok();
+                }
+                let since = ahead
+                    .as_ref()
+                    .map_or_else(Instant::now, |ahead| ahead.since);
+                let age = since.elapsed();
                 let mut told = first;
+                let mut found = Vec::new();
                 let rest = names.iter().zip(DOTS + 1..).skip(first);
                 for (entry, next) in rest.take_while(|_| !full) {
-                    let place = directory.place.join(&entry.name);
                     let known = ahead.as_ref().and_then(|ahead| ahead.of(told));
-                    let (attr, lifetime) = shared.list(place, entry.kind, known);
-                    let lifetime = lifetime.saturating_sub(age);
+                    let listed = shared.list(&directory.place, entry, known);
+                    let attr = listed.attr;
+                    let lifetime = listed.lifetime.saturating_sub(age);
                     let name = &entry.name;
                     if reply.add(attr.ino, next, name, &lifetime, &attr, GENERATION) {
                         shared.inodes.forget(attr.ino.0, 1);
                         break;
                     }
                     told += 1;
+                    found.push(listed.found);
                 }
                 reply.ok();
+                let is_known = ahead.is_some_and(|ahead| ahead.of(told).is_some());
+                directory.tell(&names, first, found, since);
                 // Whoever only wants names reads the first of them so, and the others otherwise.
-                if offset > 0 && told > first && told < names.len() {
-                    adapter.answer_later(lane(&directory.place), move |shared| {
-                        directory.look_ahead(&*shared.view, names, told, told - first);
-                    });
+                if offset > 0 && told > first && told < names.len() && !is_known {
+                    directory.look_ahead(&*shared.view, names, told, told - first);
                 }
             });
     }
@@ -313,8 +328,11 @@ impl<F: Fn() + Send + Sync + 'static> Filesystem for Requests<F> {
         reply: ReplyEmpty,
     ) {
         self.adapter.answer(|shared| {
-            shared.directories.close(handle.0);
+            let directory = shared.directories.close(handle.0);
             reply.ok();
+            if let Some(directory) = directory {
+                shared.closed(&directory);
+            }
         });
     }
 

@@ -40,23 +40,41 @@ impl Folder {
     }
 }
 
-/// What one session has in one folder.
+/// What one session has in one folder, in little memory: there may be very many.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     /// `<stem>.jsonl`, if it is there.
     pub(super) main: Option<Main>,
     /// Whether `<stem>/` is there.
     pub(super) folder: bool,
-    /// Files of its agents that lie in the folder itself.
-    pub(super) beside: Vec<OsString>,
-    /// Files that cannot be used: base name and why.
-    pub(super) unused: Vec<(String, String)>,
+    /// What few have.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    beside: Vec<OsString>,
+    unused: Vec<(String, String)>,
 }
 
 impl Piece {
+    /// Files of its agents that lie in the folder itself.
+    pub(super) fn beside(&self) -> &[OsString] {
+        self.rest.as_ref().map_or(&[], |rest| &rest.beside)
+    }
+
+    /// Files that cannot be used: base name and why.
+    pub(super) fn unused(&self) -> &[(String, String)] {
+        self.rest.as_ref().map_or(&[], |rest| &rest.unused)
+    }
+
     /// Whether there is nothing but the main file.
     pub(super) fn is_main_alone(&self) -> bool {
-        !self.folder && self.beside.is_empty() && self.unused.is_empty()
+        !self.folder && self.rest.is_none()
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
     }
 }
 
@@ -334,9 +352,9 @@ impl Look<'_> {
                 Fact::Main(main) => folder.piece(stem(name).unwrap_or(name)).main = Some(main),
                 Fact::Session => folder.piece(name).folder = true,
                 Fact::Agent(session) => {
-                    let piece = folder.piece(OsStr::new(&session));
-                    piece.beside.push(name.clone());
-                    piece.beside.extend(self.sidecar(name));
+                    let beside = &mut folder.piece(OsStr::new(&session)).rest().beside;
+                    beside.push(name.clone());
+                    beside.extend(self.sidecar(name));
                 }
                 Fact::Project if *kind == Kind::Link => linked.push(self.path.join(name)),
                 Fact::Project => folder.projects.push(self.path.join(name)),
@@ -349,6 +367,7 @@ impl Look<'_> {
             // A fault of a session that has something else here is that session's to tell.
             match folder.pieces.get_mut(stem(name).unwrap_or(name)) {
                 Some(piece) => piece
+                    .rest()
                     .unused
                     .push((name.to_string_lossy().into_owned(), why)),
                 None => folder.problems.push(Problem {

@@ -10,7 +10,7 @@ use super::walk::Walk;
 use super::{Fingerprint, Problem, SessionFiles, SourceFile, open};
 use quick_cache::sync::Cache;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const CHUNK: usize = 256 << 10;
 /// The sessions that are there at one time, by names alone: no transcript was read.
 #[derive(Debug, Default)]
 pub struct Index {
-    pub(super) sessions: BTreeMap<String, Located>,
+    pub(super) sessions: BTreeMap<Arc<str>, Located>,
     problems: Vec<Problem>,
     /// Those that were seen before the sessions were put together.
     problems_of_folders: Vec<Problem>,
@@ -34,16 +34,16 @@ pub struct Index {
     contested: bool,
 }
 
-/// Where the parts of one session lie.
+/// Where the parts of one session lie, in little memory: there may be very many.
 #[derive(Debug)]
 pub(super) struct Located {
     /// What stands before `.jsonl`. Its folders share it.
     pub(super) stem: Arc<OsStr>,
-    pub(super) folders: Vec<Arc<Folder>>,
+    pub(super) folders: Box<[Arc<Folder>]>,
     /// Its folder in a record directory.
-    pub(super) record: Option<PathBuf>,
+    pub(super) record: Option<Box<Path>>,
     /// The framed log that it is; it then has no folders.
-    pub(super) log: Option<LogPlace>,
+    pub(super) log: Option<Box<LogPlace>>,
 }
 
 impl Located {
@@ -61,17 +61,19 @@ impl Located {
 
     /// Where its main file lies in this folder.
     pub(super) fn main(&self, folder: &Folder) -> PathBuf {
-        let mut name = OsString::with_capacity(self.stem.len() + ".jsonl".len());
-        name.push(&self.stem);
-        name.push(".jsonl");
-        folder.path.join(name)
+        let length = folder.path.as_os_str().len() + self.stem.len();
+        let mut path = PathBuf::with_capacity(length + "/.jsonl".len());
+        path.push(&folder.path);
+        path.push(&*self.stem);
+        path.as_mut_os_string().push(".jsonl");
+        path
     }
 
     /// The session's own directories, those in a record included. The ID of a session that has none may come from an agent's lines, and is no path.
     pub(super) fn directories(&self) -> impl Iterator<Item = PathBuf> {
         let pieces = self.pieces().filter(|(_, piece)| piece.folder);
         let own = pieces.map(|(folder, _)| folder.path.join(&*self.stem));
-        own.chain(self.record.iter().cloned())
+        own.chain(self.record())
     }
 
     /// When its main file, or the list of its agents or of its entries, last changed.
@@ -81,22 +83,31 @@ impl Located {
         }
         let files = self.pieces().flat_map(|(folder, piece)| {
             let main = piece.main.map(|_| self.main(folder));
-            let beside = piece.beside.iter().map(|name| folder.path.join(name));
+            let beside = piece.beside().iter().map(|name| folder.path.join(name));
             main.into_iter().chain(beside)
         });
         let agents = self.directories().map(|path| path.join("subagents"));
         files
             .chain(agents)
-            .chain(self.record.iter().cloned())
+            .chain(self.record())
             .filter_map(|path| super::modified(&path))
             .max()
+    }
+
+    fn record(&self) -> Option<PathBuf> {
+        self.record.as_deref().map(Path::to_path_buf)
     }
 }
 
 impl Index {
     /// The IDs, sorted.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
-        self.sessions.keys().map(String::as_str)
+        self.sessions.keys().map(|id| &**id)
+    }
+
+    /// The same, for who keeps them: all share one value.
+    pub fn shared_ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.sessions.keys()
     }
 
     /// Whether there is a session with this ID.
@@ -265,7 +276,7 @@ impl Indexer {
                 let id = safe_id(stem.as_bytes());
                 let found = Located {
                     stem,
-                    folders,
+                    folders: folders.into(),
                     log: None,
                     record: None,
                 };
@@ -277,12 +288,12 @@ impl Indexer {
             // The ID belongs to the transcript, if there is one, in whatever order the sources were given.
             let has_transcript = |other: &Located| other.log.is_none();
             let id = safe_id(log.id.as_bytes());
-            let is_taken = index.sessions.get(&id).is_some_and(has_transcript);
+            let is_taken = index.sessions.get(&*id).is_some_and(has_transcript);
             let id = if is_taken { format!("{id}~log") } else { id };
             let found = Located {
                 stem: Arc::from(OsStr::new(&log.id)),
-                folders: Vec::new(),
-                log: Some(log),
+                folders: Box::default(),
+                log: Some(Box::new(log)),
                 record: None,
             };
             self.add(&mut index, &id, found, sources, listings);
@@ -292,7 +303,10 @@ impl Indexer {
             self.add_record(&mut index, id, folders, listings);
         }
         index.records = records;
-        index.sessions.retain(|id, _| !excluded.contains(id));
+        // Put in one by one they lie in nodes that are half empty, all at once in full ones.
+        let sessions = std::mem::take(&mut index.sessions).into_iter();
+        let is_wanted = |(id, _): &(Arc<str>, _)| !excluded.contains(&**id);
+        index.sessions = sessions.filter(is_wanted).collect();
         self.last = Arc::new(index);
         self.last.clone()
     }
@@ -343,7 +357,7 @@ impl Indexer {
     ) {
         let mut name = id.to_owned();
         for ordinal in 2_u64.. {
-            let Some(other) = index.sessions.get(&name) else {
+            let Some(other) = index.sessions.get(&*name) else {
                 break;
             };
             index.contested = true;
@@ -352,7 +366,7 @@ impl Indexer {
             }
             name = format!("{id}~{ordinal}");
         }
-        index.sessions.insert(name, found);
+        index.sessions.insert(name.into(), found);
     }
 
     /// Gives the first of a session's records to the session of this ID. Another one that says something else is the next free
@@ -370,17 +384,17 @@ impl Indexer {
             }
             let alone = || Located {
                 stem: OsStr::new(id).into(),
-                folders: Vec::new(),
+                folders: Box::default(),
                 log: None,
                 record: None,
             };
             let names = std::iter::once(id.to_owned());
             let mut names = names.chain((2_u64..).map(|ordinal| format!("{id}~{ordinal}")));
             let is_first = kept.len() < 2;
-            let free = |name: &String| is_first || !index.sessions.contains_key(name);
+            let free = |name: &String| is_first || !index.sessions.contains_key(&**name);
             if let Some(name) = names.find(free) {
-                let located = index.sessions.entry(name).or_insert_with(alone);
-                located.record = Some(folder.clone());
+                let located = index.sessions.entry(name.into()).or_insert_with(alone);
+                located.record = Some(folder.as_path().into());
             }
         }
     }

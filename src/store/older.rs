@@ -102,7 +102,7 @@ impl Relations {
         }
         others.remove(id);
         let older = others.into_iter().filter_map(|(id, named)| {
-            let located = index.sessions.get(&id)?;
+            let located = index.sessions.get(&*id)?;
             let mains = located.folders.iter();
             let mains = mains.filter_map(|folder| file(folder, &located.stem));
             let mains: Vec<_> = mains.collect();
@@ -139,12 +139,12 @@ impl Relations {
             let look = || look_at_head(&mut peeked);
             let head = self.heads.of(&located.stem, &main, look);
             if let Some(first) = head.ok().and_then(|head| head.first) {
-                made.alike.entry(first).or_default().push(id.clone());
+                made.alike.entry(first).or_default().push(id.to_string());
             }
             let look = || look_at_tail(&mut peeked, main.fingerprint.size);
             let tail = self.tails.of(&located.stem, &main, look);
             for next in tail.into_iter().flat_map(|tail| tail.continued_in) {
-                made.continued.entry(next).or_default().push(id.clone());
+                made.continued.entry(next).or_default().push(id.to_string());
             }
         }
         made.alike.retain(|_, ids| ids.len() > 1);

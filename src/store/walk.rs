@@ -44,7 +44,7 @@ impl Walk<'_> {
                 walk: self,
                 folder,
                 files: Vec::new(),
-                unused: piece.unused.clone(),
+                unused: piece.unused().to_vec(),
                 full: false,
             };
             found.piece(&located.stem, piece);
@@ -91,7 +91,7 @@ impl Found<'_> {
                 self.unused(&directory, "a directory, no transcript".into());
             }
         }
-        for name in &piece.beside {
+        for name in piece.beside() {
             self.entry(Path::new(name), role(Path::new(name)));
         }
         if piece.folder {

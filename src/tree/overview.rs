@@ -3,6 +3,7 @@
 //! It is made of bounded looks at the ends of the main files, each done once a state of the session's files; nothing is parsed
 //! whole or rendered for it. One value holds everything as of one time. `spec/mount-tree.md` is the source of the names.
 
+mod links;
 mod names;
 
 use super::content::Bytes;
@@ -13,11 +14,13 @@ use crate::cache::{Recalled, Table};
 use crate::session::look::Look;
 use crate::session::summary::Summary;
 use crate::store::{Index, SessionFiles, Store, safe_name, safe_name_within};
+use crate::transcript::Segment;
 use jiff::Timestamp;
+use links::{Directories, Links, Session};
 use names::{project, short, slug};
 use rayon::prelude::*;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -40,21 +43,12 @@ pub(super) struct Overview {
     pub(super) version: u64,
     /// When the newest session was written.
     pub(super) modified: Option<SystemTime>,
+    /// What the table says, which is held once for both.
+    text: Segment,
+    /// The sessions that links lead to, and when each was written.
+    sessions: Box<[(Arc<str>, SystemTime)]>,
     by_date: Directories,
     by_project: Directories,
-}
-
-/// Directories of links by name, with their links sorted by name.
-type Directories = BTreeMap<Arc<str>, Box<[(Box<str>, Link)]>>;
-
-/// The same while it is made.
-type Growing = BTreeMap<Arc<str>, BTreeMap<Box<str>, Link>>;
-
-/// A link to a session.
-#[derive(Clone, Debug)]
-struct Link {
-    session: Arc<str>,
-    modified: SystemTime,
 }
 
 /// Which of the nodes that show all sessions, as far as the path tells.
@@ -80,10 +74,38 @@ impl Shown {
 
 /// What is at a place below `by-date` or `by-project`.
 pub(super) enum There<'a> {
-    /// A directory, and when the newest of what it holds was written.
-    Directory(Vec<Entry>, Option<SystemTime>),
+    /// One of these two.
+    Top(&'a Directories),
+    /// A directory of links.
+    Directory(&'a Links),
     /// A link: the session that it leads to, and when that was written.
     Link(&'a str, SystemTime),
+}
+
+impl There<'_> {
+    pub(super) fn kind(&self) -> NodeKind {
+        match self {
+            Self::Top(_) | Self::Directory(_) => NodeKind::Directory,
+            Self::Link(..) => NodeKind::Link,
+        }
+    }
+
+    /// What a directory lists.
+    pub(super) fn entries(&self) -> Option<Vec<Entry>> {
+        let entry = |name: &str, kind| Entry {
+            name: name.into(),
+            kind,
+        };
+        let directory = |name: &Arc<str>| entry(name, NodeKind::Directory);
+        match self {
+            Self::Top(directories) => Some(directories.keys().map(directory).collect()),
+            Self::Directory(links) => {
+                let names = links.names();
+                Some(names.map(|name| entry(name, NodeKind::Link)).collect())
+            }
+            Self::Link(..) => None,
+        }
+    }
 }
 
 impl Overview {
@@ -99,7 +121,11 @@ impl Overview {
             ));
         }
         Some(match self.at(path)? {
-            There::Directory(_, newest) => super::target::directory(or_epoch(newest)),
+            There::Top(_) => super::target::directory(or_epoch(self.modified)),
+            There::Directory(links) => {
+                let newest = links.sessions().map(|session| self.session(session).1);
+                super::target::directory(or_epoch(newest.max()))
+            }
             There::Link(session, at) => super::target::link(&target(session), at),
         })
     }
@@ -112,35 +138,22 @@ impl Overview {
             BY_PROJECT => &self.by_project,
             _ => return None,
         };
-        let entries = |names: &mut dyn Iterator<Item = &str>, kind| {
-            names
-                .map(|name| Entry {
-                    name: name.into(),
-                    kind,
-                })
-                .collect()
-        };
         let Some(directory) = parts.next() else {
-            let mut names = directories.keys().map(|name| &**name);
-            let entries = entries(&mut names, NodeKind::Directory);
-            return Some(There::Directory(entries, self.modified));
+            return Some(There::Top(directories));
         };
         let links = directories.get(directory?)?;
         let Some(link) = parts.next() else {
-            let newest = links.iter().map(|(_, link)| link.modified).max();
-            let mut names = links.iter().map(|(name, _)| &**name);
-            let entries = entries(&mut names, NodeKind::Link);
-            return Some(There::Directory(entries, newest));
+            return Some(There::Directory(links));
         };
         if parts.next().is_some() {
             return None;
         }
-        let link = link?;
-        let at = links
-            .binary_search_by(|(name, _)| (**name).cmp(link))
-            .ok()?;
-        let (_, link) = &links[at];
-        Some(There::Link(&link.session, link.modified))
+        let (session, modified) = self.session(links.find(link?)?);
+        Some(There::Link(session, *modified))
+    }
+
+    fn session(&self, session: Session) -> &(Arc<str>, SystemTime) {
+        &self.sessions[session as usize]
     }
 }
 
@@ -159,24 +172,38 @@ struct Seen {
     earlier: VecDeque<(Instant, u64, Arc<Bytes>)>,
 }
 
-type Sessions = HashMap<Arc<str>, Arc<Known>>;
+type Sessions = HashMap<Arc<str>, Known>;
 
-/// Whether these are the same sessions, of each the very same value.
+/// Whether these are the same sessions, and the very same is known of each.
 fn are_same(before: &Sessions, now: &Sessions) -> bool {
-    let is_same = |(id, known): (&Arc<str>, &Arc<Known>)| {
+    let is_same = |(id, known): (&Arc<str>, &Known)| {
         let before = before.get(id);
-        before.is_some_and(|before| Arc::ptr_eq(before, known))
+        before.is_some_and(|before| Arc::ptr_eq(&before.facts, &known.facts))
     };
     before.len() == now.len() && now.iter().all(is_same)
 }
 
 /// One session as it was seen last, in little memory: there may be very many.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Known {
+    row: Row,
+    facts: Arc<Facts>,
+}
+
+/// A session's row of the table.
+#[derive(Clone, Copy, Debug)]
+enum Row {
+    /// In no table yet. It begins here among those that were made since the latest one.
+    New(usize),
+    /// It begins here in the latest one.
+    At(usize),
+}
+
+/// What is known of a session beside its row.
+#[derive(Debug)]
+struct Facts {
     /// Of the states of all its files.
     state: u64,
-    /// Its row of the table.
-    row: Box<str>,
     started: Option<Timestamp>,
     modified: Option<SystemTime>,
     /// The names below `by-project` under which it is.
@@ -210,10 +237,12 @@ impl Overviews {
         }
         let start = Instant::now();
         let index = store.index();
-        let sessions = seen.meet(store, &index, &self.looks);
+        let (mut sessions, new_rows) = seen.meet(store, &index, &self.looks);
+        self.looks.write_much(|id| index.contains(id));
         let overview = match &seen.last {
             Some((_, _, last)) if are_same(&seen.sessions, &sessions) => last.clone(),
-            _ => Arc::new(make(&sessions)),
+            Some((_, _, last)) => Arc::new(make(&mut sessions, &new_rows, &last.text)),
+            None => Arc::new(make(&mut sessions, &new_rows, b"")),
         };
         seen.sessions = sessions;
         // The same content keeps its value, so that who holds it shares it.
@@ -249,7 +278,7 @@ impl Overviews {
         }
         let is_there = match last.at(path)? {
             There::Link(session, _) => store.index().contains(session),
-            There::Directory(..) => false,
+            There::Top(_) | There::Directory(_) => false,
         };
         is_there.then_some(last)
     }
@@ -285,48 +314,58 @@ impl Seen {
         fresh.then(|| overview.clone())
     }
 
-    /// Looks at all sessions of the index, side by side.
-    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> Sessions {
+    /// Looks at all sessions of the index, side by side. Gives also the rows of those that are new or changed: one text of all
+    /// goes back to the system as a whole.
+    fn meet(&self, store: &Store, index: &Index, looks: &Table) -> (Sessions, Vec<u8>) {
         // What earlier runs saw is in `sessions` after the first look.
         let recalled = if self.sessions.is_empty() && !index.is_empty() {
             looks.recall()
         } else {
             Recalled::default()
         };
-        let ids: Vec<&str> = index.ids().collect();
+        let ids: Vec<&Arc<str>> = index.shared_ids().collect();
+        let (projects, rows) = (Mutex::default(), Mutex::new(Vec::new()));
         let looked = ids.par_iter().enumerate().filter_map(|(i, id)| {
             let files = store.files_alone(index, id)?;
             let state = state(&files);
-            let before = self.sessions.get_key_value(*id);
-            if let Some((id, known)) = before
-                && known.state == state
+            let before = self.sessions.get(*id);
+            if let Some(known) = before
+                && known.facts.state == state
             {
-                return Some((id.clone(), known.clone()));
+                return Some(((*id).clone(), known.clone()));
             }
             let look = Look::at_or_recalled(&files, looks, &recalled);
             let summary = Summary::of(&files, look);
             let slug = match before {
                 // A name stays as long as the session begins as it did, also where the prompt came after it.
-                Some((_, known))
-                    if known.started == summary.started && summary.started.is_some() =>
+                Some(Known { facts, .. })
+                    if facts.started == summary.started && summary.started.is_some() =>
                 {
-                    known.slug.clone()
+                    facts.slug.clone()
                 }
                 _ => summary.prompt.as_deref().and_then(slug).map(Box::from),
             };
-            let known = Known {
+            let places = summary.places.iter();
+            let facts = Facts {
                 state,
-                row: row(id, &summary),
                 started: summary.started,
                 modified: summary.modified,
-                projects: summary.places.iter().map(|p| project(p).into()).collect(),
-                id: before.map_or_else(|| short(&ids, i).len(), |(_, known)| known.id),
+                projects: places.map(|p| held_once(&projects, &project(p))).collect(),
+                id: before.map_or_else(|| short(&ids, i).len(), |known| known.facts.id),
                 slug,
             };
-            let id = before.map_or_else(|| Arc::from(*id), |(id, _)| id.clone());
-            Some((id, Arc::new(known)))
+            let row = row(id, &summary);
+            let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = Known {
+                row: Row::New(rows.len()),
+                facts: Arc::new(facts),
+            };
+            rows.extend(row.as_bytes());
+            Some(((*id).clone(), known))
         });
-        looked.collect()
+        let sessions = looked.collect();
+        let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (sessions, rows)
     }
 }
 
@@ -335,62 +374,100 @@ fn state(files: &SessionFiles) -> u64 {
     version::of_session(files, None)
 }
 
-fn make(sessions: &Sessions) -> Overview {
-    let mut newest_first: Vec<(&Arc<str>, &Arc<Known>)> = sessions.iter().collect();
+/// The one value that is held of a name which many have.
+fn held_once(names: &Mutex<HashSet<Arc<str>>>, name: &str) -> Arc<str> {
+    let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(name) {
+        return name.clone();
+    }
+    let name: Arc<str> = name.into();
+    names.insert(name.clone());
+    name
+}
+
+/// The overview of these sessions, whose rows are in its table then and not in the one before.
+fn make(sessions: &mut Sessions, new_rows: &[u8], text_before: &[u8]) -> Overview {
+    let mut newest_first: Vec<(&Arc<str>, &mut Known)> = sessions.iter_mut().collect();
     // A session without a time is neither new nor old: it stands behind the others, by its ID, and so never moves.
-    newest_first.sort_unstable_by_key(|(id, known)| (Reverse(known.started), *id));
-    let mut text = table::Table::new(&[
+    newest_first.sort_unstable_by_key(|(id, known)| (Reverse(known.facts.started), *id));
+    let table = table::Table::new(&[
         "id", "started", "ended", "project", "title", "agents", "bytes", "sources",
     ]);
-    text.rows(newest_first.iter().map(|(_, known)| &*known.row));
-    let (mut by_date, mut by_project) = (Growing::new(), Growing::new());
-    for (id, known) in &newest_first {
-        let link = Link {
-            session: (*id).clone(),
-            modified: known.modified.unwrap_or(SystemTime::UNIX_EPOCH),
-        };
-        let slug = known.slug.as_deref().into_iter();
-        let rest: Vec<&str> = slug.chain(id.get(..known.id)).collect();
-        let rest = rest.join("-");
-        let (day, name, dated) = match known.started {
-            Some(at) => {
-                let (day, time) = (at.strftime("%Y-%m-%d"), at.strftime("%H.%M"));
-                (
-                    safe_name(day.to_string().as_bytes()),
-                    format!("{time}-{rest}"),
-                    format!("{day}-{time}-{rest}"),
-                )
-            }
-            None => (
-                UNDATED.to_owned(),
-                rest.clone(),
-                format!("{UNDATED}-{rest}"),
-            ),
-        };
-        put(by_date.entry(day.into()).or_default(), &name, link.clone());
-        for project in &known.projects {
-            let links = by_project.entry(project.clone()).or_default();
-            put(links, &dated, link.clone());
+    let mut text = table.into_bytes();
+    for (_, known) in &mut newest_first {
+        let at = text.len();
+        text.extend(match known.row {
+            Row::New(at) => table::row_at(new_rows, at),
+            Row::At(at) => table::row_at(text_before, at),
+        });
+        known.row = Row::At(at);
+    }
+    text.shrink_to_fit();
+    let (mut days, mut projects) = (Growing::new(), Growing::new());
+    for (session, (_, known)) in (0..).zip(&newest_first) {
+        days.entry(day(known)).or_default().push(session);
+        for project in &known.facts.projects {
+            let sessions = projects.entry(project.clone()).or_default();
+            sessions.push(session);
         }
     }
-    let bytes = text.into_bytes();
+    let named = |session: Session, is_dated| {
+        let (id, known) = &newest_first[session as usize];
+        (name(id, &known.facts, is_dated), session)
+    };
+    let grown = |directories: Growing, is_dated: bool| {
+        let directories = directories.into_iter();
+        let links = |sessions: Vec<Session>| {
+            Links::of(sessions.into_iter().map(|session| named(session, is_dated)))
+        };
+        directories
+            .map(|(name, sessions)| (name, links(sessions)))
+            .collect()
+    };
+    let (by_date, by_project) = (grown(days, false), grown(projects, true));
+    let session = |(id, known): &(&Arc<str>, &mut Known)| {
+        let modified = known.facts.modified.unwrap_or(SystemTime::UNIX_EPOCH);
+        ((*id).clone(), modified)
+    };
+    let text = Segment::from(text);
     Overview {
-        version: version::of_bytes("sessions", &bytes),
-        table: Arc::new(Bytes::new(vec![bytes.into()])),
+        version: version::of_bytes("sessions", &text),
+        // However large: the next one is made of it.
+        table: Arc::new(Bytes::in_memory_only(vec![text.clone()])),
+        text,
         modified: newest_first
             .iter()
-            .filter_map(|(_, known)| known.modified)
+            .filter_map(|(_, known)| known.facts.modified)
             .max(),
-        by_date: grown(by_date),
-        by_project: grown(by_project),
+        sessions: newest_first.iter().map(session).collect(),
+        by_date,
+        by_project,
     }
 }
 
-fn grown(directories: Growing) -> Directories {
-    let directories = directories.into_iter();
-    directories
-        .map(|(name, links)| (name, links.into_iter().collect()))
-        .collect()
+/// Directories while they are made, each with its sessions, the newest first.
+type Growing = BTreeMap<Arc<str>, Vec<Session>>;
+
+/// The name below `by-date` under which a session is.
+fn day(known: &Known) -> Arc<str> {
+    match known.facts.started {
+        Some(at) => safe_name(at.strftime("%Y-%m-%d").to_string().as_bytes()).into(),
+        None => UNDATED.into(),
+    }
+}
+
+/// The name of a link to a session, with its day where that is not its directory's name.
+fn name(id: &str, facts: &Facts, is_dated: bool) -> String {
+    let slug = facts.slug.as_deref().into_iter();
+    let rest: Vec<&str> = slug.chain(id.get(..facts.id)).collect();
+    let rest = rest.join("-");
+    let name = match facts.started {
+        Some(at) if is_dated => format!("{}-{rest}", at.strftime("%Y-%m-%d-%H.%M")),
+        Some(at) => format!("{}-{rest}", at.strftime("%H.%M")),
+        None if is_dated => format!("{UNDATED}-{rest}"),
+        None => rest,
+    };
+    safe_name_within(name.as_bytes(), 240)
 }
 
 const UNDATED: &str = "undated";
@@ -413,19 +490,6 @@ fn row(id: &str, summary: &Summary) -> Box<str> {
         &summary.bytes.to_string(),
         &summary.sources.to_string(),
     ])
-}
-
-/// Puts a link under its name, or under the first free `~2`, `~3`.
-fn put(links: &mut BTreeMap<Box<str>, Link>, name: &str, link: Link) {
-    let name = safe_name_within(name.as_bytes(), 240);
-    let mut free = name.clone();
-    for ordinal in 2_u64.. {
-        if !links.contains_key(free.as_str()) {
-            break;
-        }
-        free = format!("{name}~{ordinal}");
-    }
-    links.insert(free.into(), link);
 }
 
 /// Where a link to a session below `by-date` or `by-project` leads.

@@ -31,12 +31,6 @@ impl Table {
         row.0.into_boxed_str()
     }
 
-    /// Appends rows that were written by themselves.
-    pub(super) fn rows<'a>(&mut self, rows: impl Iterator<Item = &'a str> + Clone) {
-        self.0.reserve_exact(rows.clone().map(str::len).sum());
-        self.0.extend(rows);
-    }
-
     fn value(&mut self, value: &str) {
         if value.starts_with('"') {
             self.0.push('\\');
@@ -57,6 +51,12 @@ impl Table {
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0.into_bytes()
     }
+}
+
+/// The row that begins here in a table's text, with its end.
+pub(super) fn row_at(text: &[u8], at: usize) -> &[u8] {
+    let row = text.get(at..).unwrap_or_default();
+    memchr::memchr(b'\n', row).map_or(row, |end| &row[..=end])
 }
 
 #[cfg(test)]

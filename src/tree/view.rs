@@ -190,8 +190,7 @@ impl View for Tree {
             Node::Overview(path) => match self.kind_of_top(place, path)? {
                 Some(kind) => Ok(kind),
                 None => match self.overviews.look(&self.store).at(path) {
-                    Some(There::Directory(..)) => Ok(NodeKind::Directory),
-                    Some(There::Link(..)) => Ok(NodeKind::Link),
+                    Some(at) => Ok(at.kind()),
                     None => Err(not_found(place)),
                 },
             },
@@ -249,10 +248,11 @@ impl View for Tree {
                 let entries = self.state(place, id)?.stored(which).list(path);
                 entries.ok_or_else(|| not_found(place))?
             }
-            Node::Overview(path) => match self.overviews.look(&self.store).at(path) {
-                Some(There::Directory(entries, _)) => entries,
-                _ => return Err(not_found(place)),
-            },
+            Node::Overview(path) => {
+                let overview = self.overviews.look(&self.store);
+                let entries = overview.at(path).and_then(|at| at.entries());
+                entries.ok_or_else(|| not_found(place))?
+            }
             Node::Readme | Node::Latest | Node::Problems => return Err(not_directory(place)),
         };
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -268,57 +268,14 @@ impl View for Tree {
                 let of = of.or_else(|| self.overviews.glance(&self.store))?;
                 return of.attributes(path);
             }
-            _ => return self.attributes(place).ok(),
+            node => return self.attributes_of(place, node).ok(),
         };
         let state = self.state(place, id).ok()?;
         self.known_part(&state, part)
     }
 
     fn attributes(&self, place: &Place) -> Result<Attributes, TreeError> {
-        match node(place)? {
-            Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
-            Node::Readme => Ok(self.readme_attributes()),
-            Node::Problems => {
-                let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
-                let size = problems.bytes.len();
-                Ok(target::file(size, self.listed(), problems.version))
-            }
-            Node::Overview(path) => {
-                self.kind_of_top(place, path)?;
-                let overview = self.overviews.look(&self.store);
-                overview.attributes(path).ok_or_else(|| not_found(place))
-            }
-            Node::Latest => {
-                let (target, modified) = self.latest(place)?;
-                Ok(target::link(&target, modified))
-            }
-            Node::Session(id) => {
-                let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
-                Ok(target::directory(modified))
-            }
-            Node::Stored(id, which, path) => {
-                let state = self.state(place, id)?;
-                match state.stored(which).kind(path) {
-                    Some(NodeKind::Directory) => Ok(target::directory(state.modified)),
-                    _ => self.stored_attributes(place, state.file(which, path)),
-                }
-            }
-            Node::Part(id, part) => self.with_state(place, id, |state| {
-                if let Some(known) = self.known_part(state, part) {
-                    return Ok(known);
-                }
-                let target = Target::of(part, || self.renderings.contents(state))?;
-                let target = target.ok_or_else(|| not_found(place))?;
-                let outline = match target {
-                    Target::Directory | Target::Object(..) => None,
-                    Target::File(whose, file, _) => {
-                        Some(self.renderings.outline(state, whose, file)?)
-                    }
-                };
-                let attributes = target.attributes(state, outline.as_deref());
-                attributes.ok_or_else(|| not_found(place))
-            }),
-        }
+        self.attributes_of(place, node(place)?)
     }
 
     fn is_small(&self, place: &Place) -> bool {
@@ -428,6 +385,54 @@ impl View for Tree {
 }
 
 impl Tree {
+    /// The attributes of the node that a place names.
+    fn attributes_of(&self, place: &Place, node: Node<'_>) -> Result<Attributes, TreeError> {
+        match node {
+            Node::Root | Node::Sessions => Ok(target::directory(self.listed())),
+            Node::Readme => Ok(self.readme_attributes()),
+            Node::Problems => {
+                let problems = Problems::of(&self.store).ok_or_else(|| not_found(place))?;
+                let size = problems.bytes.len();
+                Ok(target::file(size, self.listed(), problems.version))
+            }
+            Node::Overview(path) => {
+                self.kind_of_top(place, path)?;
+                let overview = self.overviews.look(&self.store);
+                overview.attributes(path).ok_or_else(|| not_found(place))
+            }
+            Node::Latest => {
+                let (target, modified) = self.latest(place)?;
+                Ok(target::link(&target, modified))
+            }
+            Node::Session(id) => {
+                let modified = self.store.modified(id).ok_or_else(|| not_found(place))?;
+                Ok(target::directory(modified))
+            }
+            Node::Stored(id, which, path) => {
+                let state = self.state(place, id)?;
+                match state.stored(which).kind(path) {
+                    Some(NodeKind::Directory) => Ok(target::directory(state.modified)),
+                    _ => self.stored_attributes(place, state.file(which, path)),
+                }
+            }
+            Node::Part(id, part) => self.with_state(place, id, |state| {
+                if let Some(known) = self.known_part(state, part) {
+                    return Ok(known);
+                }
+                let target = Target::of(part, || self.renderings.contents(state))?;
+                let target = target.ok_or_else(|| not_found(place))?;
+                let outline = match target {
+                    Target::Directory | Target::Object(..) => None,
+                    Target::File(whose, file, _) => {
+                        Some(self.renderings.outline(state, whose, file)?)
+                    }
+                };
+                let attributes = target.attributes(state, outline.as_deref());
+                attributes.ok_or_else(|| not_found(place))
+            }),
+        }
+    }
+
     /// What `sessions.tsv`, `by-date` or `by-project` is, which takes no look at the sessions; none for what is below.
     fn kind_of_top(&self, place: &Place, path: &Path) -> Result<Option<NodeKind>, TreeError> {
         match Shown::of(path) {

@@ -13,14 +13,17 @@ const WORDS: usize = 5;
 const LONGEST_SLUG: usize = 60;
 
 /// The shortest beginning of one of these sorted IDs that no other one has, of eight characters at least.
-pub(super) fn short<'a>(ids: &[&'a str], at: usize) -> &'a str {
-    let id = ids[at];
-    let shared = |other: &&str| {
-        let same = id.chars().zip(other.chars()).take_while(|(a, b)| a == b);
-        same.count()
+pub(super) fn short(ids: &[impl AsRef<str>], at: usize) -> &str {
+    let id = ids[at].as_ref();
+    let shared = |other: &_| {
+        let same = id.chars().zip(str::chars(other));
+        same.take_while(|(a, b)| a == b).count()
     };
-    let before = at.checked_sub(1).and_then(|i| ids.get(i)).map_or(0, shared);
-    let after = ids.get(at + 1).map_or(0, shared);
+    let with = |at: Option<usize>| {
+        let other = at.and_then(|at| ids.get(at));
+        other.map_or(0, |other| shared(other.as_ref()))
+    };
+    let (before, after) = (with(at.checked_sub(1)), with(at.checked_add(1)));
     let length = (before.max(after) + 1).max(SHORTEST_ID);
     let end = id.char_indices().nth(length);
     &id[..end.map_or(id.len(), |(end, _)| end)]
