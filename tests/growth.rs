@@ -6,9 +6,11 @@
 mod corpus;
 
 use corpus::corpus;
+use serde_json::json;
 use sessionfs::artefact::{self, Stretch, Style};
 use sessionfs::session::{self, Session};
 use sessionfs::store::{Source, Store};
+use sessionfs::transcript::Turn;
 use sessionfs::{telemetry, turns};
 use std::fs;
 use std::io::Write as _;
@@ -157,8 +159,12 @@ fn session_of(prompts: usize) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn append(path: &Path, text: &str) {
+    append_bytes(path, text.as_bytes());
+}
+
+fn append_bytes(path: &Path, bytes: &[u8]) {
     let mut file = fs::File::options().append(true).open(path).unwrap();
-    file.write_all(text.as_bytes()).unwrap();
+    file.write_all(bytes).unwrap();
 }
 
 /// What stands far before the end is not read again; what stands just before it is looked at.
@@ -229,4 +235,167 @@ fn stretches_that_did_not_change_serve_again() {
         // Thirty-one whole stretches of 64 turns in two styles; the spine is written anew.
         assert_eq!(followed.look(folder.path(), S), 62);
     }
+}
+
+/// Every file of the corpus by itself, a few lines at a time: what one thread gets is no matter of the others, or it is.
+#[test]
+fn what_grew_in_one_file_is_what_it_would_be_read_anew() {
+    for project in projects() {
+        let growing = Growing::of(&project);
+        growing.grow(4);
+        let store = Store::new(vec![Source::transcripts(growing.folder.path()).unwrap()]);
+        let ids: Vec<String> = store.index().ids().map(str::to_owned).collect();
+        let mut followed: Vec<Followed> = ids.iter().map(|_| Followed::default()).collect();
+        for step in 0..24 {
+            let (path, bytes) = &growing.files[step * 7 % growing.files.len()];
+            let there = fs::metadata(path).unwrap().len() as usize;
+            let lines = bytes[there..].split_inclusive(|byte| *byte == b'\n');
+            let next: usize = lines.take(1 + step % 3).map(<[u8]>::len).sum();
+            append_bytes(path, &bytes[there..there + next]);
+            for (id, followed) in ids.iter().zip(&mut followed) {
+                followed.look(growing.folder.path(), id);
+            }
+        }
+    }
+}
+
+/// A session with two agents and a side question of the harness, and what its files get.
+struct Threads {
+    folder: tempfile::TempDir,
+    followed: Followed,
+}
+
+impl Threads {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join(format!("-p/{S}/subagents"))).unwrap();
+        let followed = Followed::default();
+        Self { folder, followed }
+    }
+
+    /// Adds a line to a thread's file and looks at the session.
+    fn get(&mut self, thread: &str, line: &serde_json::Value) {
+        let path = match thread {
+            "main" => format!("-p/{S}.jsonl"),
+            agent => format!("-p/{S}/subagents/agent-{agent}.jsonl"),
+        };
+        let path = self.folder.path().join(path);
+        let mut file = fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path)
+            .unwrap();
+        writeln!(file, "{line}").unwrap();
+        self.followed.look(self.folder.path(), S);
+    }
+
+    /// Whether a thread's turns, so far as they fill a part, are the very ones of this earlier version.
+    fn shares(&self, thread: &str, before: &[(String, Arc<Vec<Turn>>)]) -> bool {
+        self.first_parts().iter().any(|(id, now)| {
+            id == thread
+                && before
+                    .iter()
+                    .any(|(was, then)| was == id && Arc::ptr_eq(now, then))
+        })
+    }
+
+    fn first_parts(&self) -> Vec<(String, Arc<Vec<Turn>>)> {
+        let session = self.followed.session.as_ref().unwrap();
+        let threads = session.threads.iter();
+        let first = threads.filter_map(|thread| {
+            let part = thread.turns.parts().first()?;
+            Some((thread.id.clone(), part.clone()))
+        });
+        first.collect()
+    }
+}
+
+fn said(uuid: &str, parent: Option<&str>, text: &str) -> serde_json::Value {
+    json!({
+        "type": "user", "uuid": uuid, "parentUuid": parent, "timestamp": "2026-11-24T10:00:00.000Z",
+        "message": {"role": "user", "content": text},
+    })
+}
+
+fn answered(uuid: &str, id: &str, block: serde_json::Value) -> serde_json::Value {
+    json!({
+        "type": "assistant", "uuid": uuid, "timestamp": "2026-11-24T10:00:01.000Z",
+        "message": {
+            "role": "assistant", "id": id, "model": "m", "content": [block],
+            "usage": {"input_tokens": 3, "output_tokens": 5},
+        },
+    })
+}
+
+fn words(text: &str) -> serde_json::Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A line that has to do with another thread changes that thread too; the next one that has not changes its own alone.
+#[test]
+fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
+    let mut threads = Threads::new();
+    threads.get("main", &said("m1", None, "Begin."));
+    threads.get("a1", &said("a1-1", None, "Look."));
+    threads.get("a2", &said("a2-1", Some("m9"), "Look elsewhere."));
+    let question = "aside_question-1";
+    threads.get(question, &said("q1", None, "What is this?"));
+    threads.get(question, &answered("q2", "msg_q", words("A question.")));
+    let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "Look.", "description": "d"}});
+    let result = json!({"type": "tool_result", "tool_use_id": "t1", "content": "Found.\nagentId: a1 (done)"});
+    let tied = [
+        // A call, its result, and then the same call's result and a response of the same ID in another thread.
+        ("main", answered("m2", "msg_1", call.clone())),
+        (
+            "main",
+            json!({"type": "user", "uuid": "m3", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
+        ),
+        (
+            "a1",
+            json!({"type": "user", "uuid": "a1-2", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
+        ),
+        ("a1", answered("a1-3", "msg_1", words("The same response."))),
+        ("a2", answered("a2-2", "msg_2", call)),
+        // The harness's own thread repeats what an agent answers, and gets a line itself.
+        (
+            "a1",
+            answered("a1-4", "msg_q", words("Not only a question.")),
+        ),
+        (question, answered("q3", "msg_r", words("More."))),
+        // A line twice in one thread, a line of an agent in the main thread, and one that makes an agent's thread a copy.
+        ("main", said("m1", None, "Begin.")),
+        ("main", said("a1-1", None, "Look.")),
+        ("main", said("m9", None, "What the second agent follows.")),
+        // An agent inside the main thread's file.
+        (
+            "main",
+            json!({"type": "user", "uuid": "s1", "isSidechain": true, "timestamp": "2026-11-24T10:00:03.000Z", "message": {"role": "user", "content": "Inside."}}),
+        ),
+    ];
+    for (n, (thread, line)) in tied.iter().enumerate() {
+        threads.get(thread, line);
+        for thread in ["main", "a1", "a2", question] {
+            threads.get(
+                thread,
+                &said(&format!("{thread}-{n}-new"), None, "One more."),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_got_no_line_is_the_one_that_it_was() {
+    let mut threads = Threads::new();
+    for n in 0..70 {
+        threads.get("main", &said(&format!("m{n}"), None, "More."));
+        threads.get("a1", &said(&format!("a{n}"), None, "Look."));
+    }
+    let before = threads.first_parts();
+    threads.get("main", &said("new", None, "One more."));
+    assert!(threads.shares("main", &before) && threads.shares("a1", &before));
+    threads.get("a1", &answered("newer", "msg", words("An answer.")));
+    assert!(threads.shares("main", &before) && threads.shares("a1", &before));
+    // Of a thread with a line twice it is not known beforehand what the line changes.
+    threads.get("a1", &said("a3", None, "Look."));
+    assert!(!threads.shares("main", &before) && !threads.shares("a1", &before));
 }

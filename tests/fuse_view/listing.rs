@@ -149,6 +149,36 @@ fn an_open_listing_stays_while_names_change_and_rewinding_takes_a_new_one() {
 }
 
 #[test]
+fn listing_again_at_once_shows_the_same_and_what_changed_meanwhile() {
+    let memory = Memory::new([]);
+    for number in 0..1000 {
+        memory.put(format!("d/{number:04}"), Node::Directory);
+    }
+    memory.put_file("d/file", b"1234");
+    let mounted = Mounted::new(memory);
+    let list = || {
+        let command = ["ls", "-lai", "--time-style=full-iso"].map(Path::new);
+        text(&tool(
+            &[&command[..], &[mounted.path("d").as_path()]].concat(),
+        ))
+    };
+    let first = list();
+    assert_eq!(first.lines().count(), 1004);
+    for _ in 0..3 {
+        assert!(list() == first);
+    }
+    mounted.memory.put("d/new", Node::Directory);
+    assert!(list().lines().any(|line| line.ends_with(" new")));
+    mounted.memory.put_file("d/file", b"123456");
+    until("the new size shows", || {
+        let listed = list();
+        let line = listed.lines().find(|line| line.ends_with(" file"));
+        line.unwrap().contains(" 6 ")
+    });
+    assert_eq!(list().lines().count(), 1005);
+}
+
+#[test]
 fn new_names_show_and_old_ones_go() {
     let mounted = Mounted::new(Memory::new([("d/a", Node::Directory)]));
     let list = || text(&tool(&[Path::new("ls"), &mounted.path("d")]));
