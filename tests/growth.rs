@@ -334,13 +334,7 @@ fn words(text: &str) -> serde_json::Value {
 /// A line that has to do with another thread changes that thread too; the next one that has not changes its own alone.
 #[test]
 fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
-    let mut threads = Threads::new();
-    threads.get("main", &said("m1", None, "Begin."));
-    threads.get("a1", &said("a1-1", None, "Look."));
-    threads.get("a2", &said("a2-1", Some("m9"), "Look elsewhere."));
     let question = "aside_question-1";
-    threads.get(question, &said("q1", None, "What is this?"));
-    threads.get(question, &answered("q2", "msg_q", words("A question.")));
     let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "Look.", "description": "d"}});
     let result = json!({"type": "tool_result", "tool_use_id": "t1", "content": "Found.\nagentId: a1 (done)"});
     let tied = [
@@ -372,13 +366,24 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
             json!({"type": "user", "uuid": "s1", "isSidechain": true, "timestamp": "2026-11-24T10:00:03.000Z", "message": {"role": "user", "content": "Inside."}}),
         ),
     ];
+    let begun = || {
+        let mut threads = Threads::new();
+        threads.get("main", &said("m1", None, "Begin."));
+        threads.get("a1", &said("a1-1", None, "Look."));
+        threads.get("a2", &said("a2-1", Some("m9"), "Look elsewhere."));
+        threads.get(question, &said("q1", None, "What is this?"));
+        threads.get(question, &answered("q2", "msg_q", words("A question.")));
+        threads
+    };
+    let mut all = begun();
     for (n, (thread, line)) in tied.iter().enumerate() {
-        threads.get(thread, line);
-        for thread in ["main", "a1", "a2", question] {
-            threads.get(
-                thread,
-                &said(&format!("{thread}-{n}-new"), None, "One more."),
-            );
+        let mut alone = begun();
+        for threads in [&mut alone, &mut all] {
+            threads.get(thread, line);
+            for thread in ["main", "a1", "a2", question] {
+                let uuid = format!("{thread}-{n}-new");
+                threads.get(thread, &said(&uuid, None, "One more."));
+            }
         }
     }
 }
