@@ -4,6 +4,7 @@
 //! still stand where they stood (`spec/architecture.md`, fingerprint). The texts that were kept stay where they are; those that
 //! are new go to a buffer of their own.
 
+use foldhash::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +13,8 @@ use crate::store::{self, Fingerprint, SourceFile, StoreError};
 use crate::transcript::claude_code::{File, Paused};
 use crate::transcript::line::{FileLines, Line};
 
+use super::objects::Stored;
+use super::sidecar::{RunRecord, Sidecar};
 use super::weave::Woven;
 
 /// What was read of a session's files.
@@ -23,6 +26,35 @@ pub struct Reads {
     pub(super) buffers: usize,
     /// The strands that were made of their lines, if new lines can be added to them.
     pub(super) woven: Option<Woven>,
+    /// What agents' sidecars said.
+    pub(super) sidecars: Said<Sidecar>,
+    /// What workflows' records and journals said, each with its run.
+    pub(super) runs: Said<(String, RunRecord)>,
+    /// The stored tool results, each with its bytes.
+    pub(super) results: Said<(Stored, Arc<Vec<u8>>)>,
+}
+
+/// What files beside the threads said, by their paths.
+#[derive(Debug)]
+pub(super) struct Said<T>(HashMap<PathBuf, (Fingerprint, T)>);
+
+impl<T> Default for Said<T> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<T: Clone> Said<T> {
+    /// What this file said, if it is as it was when it said it.
+    pub(super) fn get(&self, file: &SourceFile) -> Option<T> {
+        let (fingerprint, said) = self.0.get(&file.path)?;
+        (*fingerprint == file.fingerprint).then(|| said.clone())
+    }
+
+    /// Notes what this file says.
+    pub(super) fn note(&mut self, file: &SourceFile, said: T) {
+        self.0.insert(file.path.clone(), (file.fingerprint, said));
+    }
 }
 
 impl Reads {

@@ -71,6 +71,8 @@ impl ThreadFile {
 /// somebody will `follow` the session.
 pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool) -> Files {
     let mut files = Files::default();
+    let nothing = Reads::default();
+    let known = before.unwrap_or(&nothing);
     let mut wanted: Vec<&SourceFile> = Vec::new();
     let mut results: Vec<&SourceFile> = Vec::new();
     for (base, why) in &session.unused {
@@ -86,14 +88,31 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
     {
         match &file.role {
             FileRole::Main | FileRole::Agent(_) => wanted.push(file),
-            FileRole::Sidecar(agent) => take(&mut files, file, sidecar::read, |files, said| {
-                files.sidecars.entry(agent.clone()).or_insert(said);
-            }),
+            FileRole::Sidecar(agent) => {
+                let said = known.sidecars.get(file);
+                match said.map_or_else(|| sidecar::read(file), Ok) {
+                    Ok(said) => {
+                        if follow {
+                            files.reads.sidecars.note(file, said.clone());
+                        }
+                        files.sidecars.entry(agent.clone()).or_insert(said);
+                    }
+                    Err(why) => unused(&mut files, file, &why),
+                }
+            }
             FileRole::ToolResult => results.push(file),
-            FileRole::Workflow => take(&mut files, file, sidecar::read_run, |files, said| {
-                let (run, record) = said;
-                files.runs.entry(run).or_default().add(record);
-            }),
+            FileRole::Workflow => {
+                let said = known.runs.get(file);
+                match said.map_or_else(|| sidecar::read_run(file), Ok) {
+                    Ok((run, record)) => {
+                        if follow {
+                            files.reads.runs.note(file, (run.clone(), record.clone()));
+                        }
+                        files.runs.entry(run).or_default().add(record);
+                    }
+                    Err(why) => unused(&mut files, file, &why),
+                }
+            }
             // What they hold is no transcript.
             FileRole::Log | FileRole::PendingObject(_) | FileRole::Entry => {}
             FileRole::Other => unused(
@@ -154,9 +173,25 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
         }
     }
     files.reads.buffers = buffers.len();
-    files.stored = stored::read(&results, &mut buffers, |file, why| {
-        unused(&mut files, file, why);
-    });
+    for (file, read) in stored::read(&results, &known.results, buffers.len()) {
+        let bytes = match read {
+            Ok((stored, bytes)) => {
+                if follow {
+                    files
+                        .reads
+                        .results
+                        .note(file, (stored.clone(), bytes.clone()));
+                }
+                files.stored.push(stored);
+                bytes
+            }
+            Err(why) => {
+                unused(&mut files, file, &why);
+                Arc::default()
+            }
+        };
+        buffers.push(bytes);
+    }
     files.buffers = Buffers::new(buffers);
     files
 }
@@ -177,19 +212,6 @@ impl Windows {
     /// No code of others runs under the lock, so a poisoned one is whole.
     fn free(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Takes up what a file beside the threads says; one that cannot be read or understood is unused.
-fn take<T>(
-    files: &mut Files,
-    file: &SourceFile,
-    read: fn(&SourceFile) -> Result<T, String>,
-    keep: impl FnOnce(&mut Files, T),
-) {
-    match read(file) {
-        Ok(said) => keep(files, said),
-        Err(why) => unused(files, file, &why),
     }
 }
 

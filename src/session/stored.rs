@@ -14,50 +14,47 @@ use crate::store::{self, SourceFile};
 use crate::transcript::text::{Buffers, Form, Text};
 use crate::transcript::thread::Block;
 
+use super::follow::Said;
 use super::last_part;
 use super::objects::Stored;
 
 /// What a reference begins with.
 const TAG: &[u8] = b"<persisted-output>";
 
-/// Reads these files, each into a buffer of its own. `unused` takes those that cannot be, with why.
-pub(super) fn read(
-    files: &[&SourceFile],
-    buffers: &mut Vec<Arc<Vec<u8>>>,
-    mut unused: impl FnMut(&SourceFile, &str),
-) -> Vec<Stored> {
-    let first = buffers.len();
-    let read: Vec<_> = files
-        .par_iter()
-        .enumerate()
-        .map(|(i, file)| {
-            let bytes = store::read(&file.path, file.fingerprint.size);
-            let bytes = bytes.map_err(|error| error.reason())?;
-            let len = u32::try_from(bytes.len()).map_err(|_| "4 GiB or larger".to_owned())?;
-            let at = Text {
-                start: 0,
-                len,
-                buffer: (first + i) as u32,
-                form: Form::Plain,
-            };
-            let stored = Stored::new(&file.base_name(), &bytes, at);
-            Ok::<_, String>((stored, Arc::new(bytes)))
-        })
-        .collect();
-    let mut stored = Vec::with_capacity(read.len());
-    for (file, read) in files.iter().zip(read) {
-        match read {
-            Ok((one, bytes)) => {
-                stored.push(one);
-                buffers.push(bytes);
+/// A stored result and its bytes, or why it cannot be read.
+type Read = Result<(Stored, Arc<Vec<u8>>), String>;
+
+/// Reads these files, each into a buffer of its own, of which the first has this number. What is known of one that did not change
+/// is not read again.
+pub(super) fn read<'a>(
+    files: &[&'a SourceFile],
+    known: &Said<(Stored, Arc<Vec<u8>>)>,
+    first: usize,
+) -> Vec<(&'a SourceFile, Read)> {
+    let read = files.par_iter().enumerate().map(|(i, &file)| {
+        let buffer = (first + i) as u32;
+        let read = match known.get(file) {
+            Some((mut stored, bytes)) => {
+                stored.bytes.buffer = buffer;
+                Ok((stored, bytes))
             }
-            Err(why) => {
-                buffers.push(Arc::default());
-                unused(file, &why);
-            }
-        }
-    }
-    stored
+            None => read_file(file, buffer),
+        };
+        (file, read)
+    });
+    read.collect()
+}
+
+fn read_file(file: &SourceFile, buffer: u32) -> Read {
+    let bytes = store::read(&file.path, file.fingerprint.size);
+    let bytes = bytes.map_err(|error| error.reason())?;
+    let at = Text {
+        start: 0,
+        len: u32::try_from(bytes.len()).map_err(|_| "4 GiB or larger".to_owned())?,
+        buffer,
+        form: Form::Plain,
+    };
+    Ok((Stored::new(&file.base_name(), &bytes, at), Arc::new(bytes)))
 }
 
 /// Names in references that led to no one file.
