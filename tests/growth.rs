@@ -246,7 +246,7 @@ fn what_grew_in_one_file_is_what_it_would_be_read_anew() {
         let store = Store::new(vec![Source::transcripts(growing.folder.path()).unwrap()]);
         let ids: Vec<String> = store.index().ids().map(str::to_owned).collect();
         let mut followed: Vec<Followed> = ids.iter().map(|_| Followed::default()).collect();
-        for step in 0..24 {
+        for step in 0..16 {
             let (path, bytes) = &growing.files[step * 7 % growing.files.len()];
             let there = fs::metadata(path).unwrap().len() as usize;
             let lines = bytes[there..].split_inclusive(|byte| *byte == b'\n');
@@ -360,6 +360,12 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
         ("main", said("m1", None, "Begin.")),
         ("main", said("a1-1", None, "Look.")),
         ("main", said("m9", None, "What the second agent follows.")),
+        // New threads: a plain one, one of the harness, one by what it says, and two that begin in the main thread.
+        ("a0", said("a0-1", None, "Look here.")),
+        ("aprompt_suggestion-1", said("p1", None, "Suggest.")),
+        ("a5", said("a5-1", None, "Warmup")),
+        ("a6", said("a6-1", Some("m1"), "Go on.")),
+        ("a7", said("m1", None, "Begin.")),
         // An agent inside the main thread's file.
         (
             "main",
@@ -399,6 +405,8 @@ fn a_thread_that_got_no_line_is_the_one_that_it_was() {
     threads.get("main", &said("new", None, "One more."));
     assert!(threads.shares("main", &before) && threads.shares("a1", &before));
     threads.get("a1", &answered("newer", "msg", words("An answer.")));
+    assert!(threads.shares("main", &before) && threads.shares("a1", &before));
+    threads.get("a0", &said("a0-1", None, "Look here."));
     assert!(threads.shares("main", &before) && threads.shares("a1", &before));
     // Of a thread with a line twice it is not known beforehand what the line changes.
     threads.get("a1", &said("a3", None, "Look."));

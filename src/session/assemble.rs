@@ -29,6 +29,21 @@ pub(super) struct Draft {
     pub lines: Vec<Line>,
 }
 
+impl Draft {
+    /// Of the one file of a sub-agent, as far as its lines alone say what it is.
+    pub(super) fn of_agent(id: String, source: u32, run: Option<String>, lines: Vec<Line>) -> Self {
+        let who = Who {
+            part: Part::Agent,
+            id,
+            source,
+            run,
+            generations: Vec::new(),
+            usage_lines_seen: lines.iter().filter(|line| has_usage(line)).count() as u64,
+        };
+        Self { who, lines }
+    }
+}
+
 /// What a thread is, and where it comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
@@ -71,6 +86,9 @@ struct FileLines {
     lines: Vec<Line>,
 }
 
+/// By the number of each source, its place among the files.
+type Places = HashMap<u32, usize>;
+
 pub(super) fn assemble(files: &mut Files) -> Assembled {
     let buffers = &files.buffers;
     let lines = files.threads.par_iter_mut().map(|file| FileLines {
@@ -80,6 +98,11 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         lines: file.take_lines(),
     });
     let lines: Vec<FileLines> = lines.collect();
+    let places: Places = lines
+        .iter()
+        .enumerate()
+        .map(|(place, file)| (file.source, place))
+        .collect();
     let (mains, agents): (Vec<_>, Vec<_>) =
         lines.into_iter().partition(|file| file.agent.is_none());
     let mut assembled = Assembled {
@@ -87,7 +110,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         ..Assembled::default()
     };
     let (main, main_uuids) = merge_main(mains, buffers, &mut assembled);
-    let mut drafts = merge_agents(agents, buffers, &mut assembled);
+    let mut drafts = merge_agents(agents, &places, buffers, &mut assembled);
     let spawned = spawned_ids(&drafts, main.as_ref(), &files.sidecars, buffers);
     let parts = drafts
         .iter()
@@ -217,7 +240,12 @@ fn next_stamp(queue: &VecDeque<Line>) -> Timestamp {
 
 /// One draft an agent. Files of which one begins with all lines of another are generations of one agent; so are files of one ID
 /// that share lines. A second agent with an equal ID stays a thread of its own.
-fn merge_agents(files: Vec<FileLines>, buffers: &Buffers, assembled: &mut Assembled) -> Vec<Draft> {
+fn merge_agents(
+    files: Vec<FileLines>,
+    places: &Places,
+    buffers: &Buffers,
+    assembled: &mut Assembled,
+) -> Vec<Draft> {
     struct Candidate<'a> {
         draft: Draft,
         first: Option<Identity<'a>>,
@@ -226,18 +254,9 @@ fn merge_agents(files: Vec<FileLines>, buffers: &Buffers, assembled: &mut Assemb
     let lines = files.iter().map(|file| file.lines.len()).sum();
     let least = parallel::least(files.len(), lines, WORTH);
     let candidates = files.into_par_iter().with_min_len(least).map(|file| {
-        let mut lines = file.lines;
-        let usage_lines_seen = lines.iter().filter(|line| has_usage(line)).count() as u64;
-        let (seen, dropped) = drop_repeated(&mut lines, buffers);
-        let who = Who {
-            part: Part::Agent,
-            id: file.agent.unwrap_or_default(),
-            source: file.source,
-            run: file.run,
-            generations: Vec::new(),
-            usage_lines_seen,
-        };
-        let draft = Draft { who, lines };
+        let id = file.agent.unwrap_or_default();
+        let mut draft = Draft::of_agent(id, file.source, file.run, file.lines);
+        let (seen, dropped) = drop_repeated(&mut draft.lines, buffers);
         let first = uuids(buffers, &draft).next();
         let candidate = Candidate {
             draft,
@@ -271,7 +290,7 @@ fn merge_agents(files: Vec<FileLines>, buffers: &Buffers, assembled: &mut Assemb
             assembled.lines_duplicate += candidate.uuids as u64;
             longest.who.usage_lines_seen += candidate.draft.who.usage_lines_seen;
             longest.who.generations.push(candidate.draft.who.source);
-            longest.who.generations.sort_unstable();
+            longest.who.generations.sort_by_key(|source| places[source]);
             continue;
         }
         if let Some(first) = &candidate.first {
@@ -290,7 +309,7 @@ fn merge_agents(files: Vec<FileLines>, buffers: &Buffers, assembled: &mut Assemb
         a.who
             .id
             .cmp(&b.who.id)
-            .then_with(|| a.who.source.cmp(&b.who.source))
+            .then_with(|| places[&a.who.source].cmp(&places[&b.who.source]))
     });
     drafts
 }
@@ -374,7 +393,8 @@ fn spawned_ids<'a>(
     named.chain(told).collect()
 }
 
-fn is_warm_up(lines: &[Line], buffers: &Buffers) -> bool {
+/// Whether a thread only warms a cache, by what it begins with.
+pub(super) fn is_warm_up(lines: &[Line], buffers: &Buffers) -> bool {
     let first = lines.iter().find_map(|line| match &line.what {
         What::Turn { blocks, .. } => Some(blocks.as_slice()),
         _ => None,

@@ -5,7 +5,7 @@
 //! are new go to a buffer of their own.
 
 use foldhash::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,8 +20,10 @@ use super::weave::Woven;
 /// What was read of a session's files.
 #[derive(Debug, Default)]
 pub struct Reads {
-    /// One for each thread's file, in the order in which they were read; none for one that could not be read.
-    pub(super) threads: Vec<Option<Arc<Read>>>,
+    /// One for each thread's file that could be read.
+    threads: Vec<Arc<Read>>,
+    /// How many numbers of sources were given.
+    pub(super) sources: usize,
     /// Buffers that hold what was kept of them. Further buffers hold stored results.
     pub(super) buffers: usize,
     /// The strands that were made of their lines, if new lines can be added to them.
@@ -62,12 +64,19 @@ impl Reads {
     pub fn buffers(&self) -> usize {
         self.buffers
     }
+
+    /// Notes what was read of one thread's file.
+    pub(super) fn note(&mut self, followed: &Followed) {
+        self.threads.push(followed.read.clone());
+    }
 }
 
 /// What was read of one thread's file.
 #[derive(Debug)]
 pub(super) struct Read {
     path: PathBuf,
+    /// The number that its lines carry.
+    source: u32,
     fingerprint: Fingerprint,
     paused: Paused,
     /// What the file says beside its lines, and without the texts.
@@ -90,11 +99,21 @@ const MOST_BUFFERS: usize = 1000;
 
 /// Reads the threads' files of one session.
 pub(super) struct Reading<'a> {
-    before: &'a [Option<Arc<Read>>],
+    /// One for each file.
+    files: Vec<Numbered<'a>>,
     /// Whether it will be asked how far the files were read.
     follow: bool,
-    /// The number of the next buffer that is new beside the first ones.
+    /// How many sources there are, those counted of which there is no file.
+    sources: usize,
+    /// The number of the next buffer that is new beside the files' first ones.
     next_buffer: AtomicU32,
+}
+
+/// A file, and the numbers that its lines and its first buffer carry, which it keeps for as long as the session is followed.
+struct Numbered<'a> {
+    source: u32,
+    buffer: u32,
+    before: Option<&'a Arc<Read>>,
 }
 
 /// What reading one file gave.
@@ -108,7 +127,7 @@ pub(super) struct Outcome {
 /// What was read of a file that is followed.
 #[derive(Debug)]
 pub(super) struct Followed {
-    pub(super) read: Arc<Read>,
+    read: Arc<Read>,
     /// How many stretches of its lines were read before; none where it was read anew.
     known: Option<usize>,
 }
@@ -134,21 +153,48 @@ impl Followed {
 }
 
 impl<'a> Reading<'a> {
-    /// For these files. What was read before serves where the files are the same ones, in the same order.
+    /// For these files. What was read before serves if no file is gone.
     pub(super) fn new(wanted: &[&SourceFile], before: Option<&'a Reads>, follow: bool) -> Self {
-        let before = before.filter(|before| {
-            let paths = before
-                .threads
-                .iter()
-                .map(|read| read.as_ref().map(|r| &r.path));
-            paths.eq(wanted.iter().map(|file| Some(&file.path)))
-        });
-        let used = before.map_or(wanted.len(), |before| before.buffers);
+        let known = before.into_iter().flat_map(|before| &before.threads);
+        let known: HashMap<&Path, &Arc<Read>> = known.map(|read| (&*read.path, read)).collect();
+        let is_known = |file: &&&SourceFile| known.contains_key(&*file.path);
+        let all_there = wanted.iter().filter(is_known).count() == known.len();
+        let before = before.filter(|_| all_there);
+        let (mut sources, mut buffers) = before.map_or((0, 0), |b| (b.sources, b.buffers));
+        let files = wanted
+            .iter()
+            .map(|file| match known.get(&*file.path).filter(|_| all_there) {
+                Some(&read) => Numbered {
+                    source: read.source,
+                    buffer: read.buffers.first().map_or(0, |(number, _)| *number),
+                    before: Some(read),
+                },
+                None => {
+                    (sources, buffers) = (sources + 1, buffers + 1);
+                    Numbered {
+                        source: sources as u32 - 1,
+                        buffer: buffers as u32 - 1,
+                        before: None,
+                    }
+                }
+            });
+        let files = files.collect();
         Self {
-            before: before.map_or(&[], |before| &before.threads),
+            files,
             follow,
-            next_buffer: AtomicU32::new(used as u32),
+            sources,
+            next_buffer: AtomicU32::new(buffers as u32),
         }
+    }
+
+    /// The number of the file with this index.
+    pub(super) fn source(&self, index: usize) -> u32 {
+        self.files[index].source
+    }
+
+    /// How many sources there are, those counted of which there is no file.
+    pub(super) fn sources(&self) -> usize {
+        self.sources
     }
 
     /// How many buffers hold what was kept, once all files are read.
@@ -163,7 +209,8 @@ impl<'a> Reading<'a> {
         file: &SourceFile,
         window: &mut Vec<u8>,
     ) -> Result<Outcome, StoreError> {
-        if let Some(before) = self.before.get(index).and_then(Option::as_ref) {
+        let numbered = &self.files[index];
+        if let Some(before) = numbered.before {
             if before.whole && before.fingerprint == file.fingerprint {
                 return Ok(Outcome {
                     said: before.said.clone(),
@@ -182,20 +229,22 @@ impl<'a> Reading<'a> {
                     offset: before.paused.offset(),
                     end: before.end.clone(),
                     buffer,
+                    source: numbered.source,
                     buffers: before.buffers.clone(),
                 };
                 return self.read_on(on, file, window);
             }
         }
-        let number = index as u32;
-        let mut reader = File::new(number, number);
+        let Numbered { source, buffer, .. } = *numbered;
+        let mut reader = File::new(buffer, source);
         reader.expect(file.fingerprint.size);
         let anew = On {
             reader,
             known: None,
             offset: 0,
             end: Vec::new(),
-            buffer: number,
+            buffer,
+            source,
             buffers: Vec::new(),
         };
         self.read_on(anew, file, window)
@@ -213,6 +262,7 @@ impl<'a> Reading<'a> {
             offset,
             mut end,
             buffer,
+            source,
             mut buffers,
         } = on;
         let stretch = offset..file.fingerprint.size;
@@ -232,6 +282,7 @@ impl<'a> Reading<'a> {
             let tail = std::mem::take(&mut said.lines);
             let read = Arc::new(Read {
                 path: file.path.clone(),
+                source,
                 fingerprint: file.fingerprint,
                 paused,
                 said: said.clone(),
@@ -252,6 +303,7 @@ impl<'a> Reading<'a> {
 
 /// A file in the middle of being read.
 struct On {
+    source: u32,
     reader: File,
     /// How many stretches of lines were read before; none where it is read anew.
     known: Option<usize>,

@@ -24,7 +24,7 @@ const WORTH: usize = 128 << 10;
 pub(super) struct Files {
     /// What is kept of every thread's file, and the stored tool results.
     pub buffers: Buffers,
-    /// Base names, with an ordinal where two are equal, of every thread's file.
+    /// Base names, with an ordinal where two are equal, of every thread's file, by the file's number; empty where no file has a number.
     pub sources: Vec<String>,
     /// One for each thread's file, in the order of the fragments and of the names.
     pub threads: Vec<ThreadFile>,
@@ -122,7 +122,6 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
             ),
         }
     }
-    files.sources = distinct_names(wanted.iter().map(|file| file.base_name()));
     // The largest first, so that two workers end together.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].fingerprint.size));
@@ -144,6 +143,11 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
         .collect();
     read.sort_by_key(|(i, _)| *i);
     let mut buffers = vec![Arc::default(); reading.buffers()];
+    files.sources = vec![String::new(); reading.sources()];
+    let names = distinct_names(wanted.iter().map(|file| file.base_name()));
+    for (i, name) in names.into_iter().enumerate() {
+        files.sources[reading.source(i) as usize] = name;
+    }
     for (i, outcome) in read {
         let file = wanted[i];
         let agent = match &file.role {
@@ -155,23 +159,24 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
                 for (number, buffer) in outcome.buffers {
                     buffers[number as usize] = buffer;
                 }
-                let read = outcome.followed.as_ref().map(|f| f.read.clone());
-                files.reads.threads.push(read);
+                if let Some(followed) = &outcome.followed {
+                    files.reads.note(followed);
+                }
                 files.threads.push(ThreadFile {
                     agent,
-                    source: i as u32,
+                    source: reading.source(i),
                     run: sidecar::run_of(&file.name),
                     said: outcome.said,
                     followed: outcome.followed,
                 });
             }
             Err(error) => {
-                files.reads.threads.push(None);
                 files.main_unreadable |= agent.is_none();
                 unused(&mut files, file, &error.reason());
             }
         }
     }
+    files.reads.sources = reading.sources();
     files.reads.buffers = buffers.len();
     for (file, read) in stored::read(&results, &known.results, buffers.len()) {
         let bytes = match read {

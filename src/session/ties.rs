@@ -19,8 +19,8 @@ use super::strand::Strand;
 pub(super) struct Ties {
     /// What a line must not be called that is to change its own thread alone.
     lines: HashSet<u64>,
-    /// Of each response and call the strand that it stands in.
-    owners: HashMap<u64, usize>,
+    /// Of each response and call the source of the strand that it stands in.
+    owners: HashMap<u64, u32>,
     /// Whether none of those stands in two.
     apart: bool,
 }
@@ -33,9 +33,9 @@ impl Ties {
             owners: HashMap::new(),
             apart: true,
         };
-        for (place, strand) in strands.iter().enumerate() {
+        for strand in strands {
             ties.add_lines(strand, buffers);
-            ties.add_owned(place, strand);
+            ties.add_owned(strand);
         }
         ties
     }
@@ -74,8 +74,15 @@ impl Ties {
             && uuids.all(|name| self.lines.insert(name))
     }
 
+    /// Takes up what a line follows that is the first of its thread, if no line is called so.
+    pub(super) fn add_parent(&mut self, first: &Line, buffers: &Buffers) -> bool {
+        let parent = first.parent.map(|parent| Name::of(parent, buffers).hash());
+        parent.is_none_or(|parent| self.lines.insert(parent))
+    }
+
     /// Takes up whose the responses and calls of a strand are.
-    pub(super) fn add_owned(&mut self, place: usize, strand: &Strand) {
+    pub(super) fn add_owned(&mut self, strand: &Strand) {
+        let source = strand.who.source;
         let responses = strand.grouped.responses.iter();
         let responses = responses.filter_map(|response| match &response.key {
             ResponseKey::Message(name)
@@ -88,7 +95,7 @@ impl Ties {
         let results = strand.tools.results.iter().filter_map(|result| result.call);
         let tools = calls.chain(results).map(Name::hash);
         for name in responses.chain(tools) {
-            self.apart &= *self.owners.entry(name).or_insert(place) == place;
+            self.apart &= *self.owners.entry(name).or_insert(source) == source;
         }
     }
 

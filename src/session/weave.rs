@@ -2,19 +2,22 @@
 //!
 //! Which thread a line belongs to is decided where all lines are seen ([`super::assemble`]). Most lines that a live session gets
 //! change nothing of that: they stand at the end of one thread, and no other thread has anything to do with what they are called.
-//! Where that is certain, they are added to the thread's strand, and all other strands stay the ones that they were. Where
+//! Where that is certain, they are added to the thread's strand, or make that of a new agent, and all other strands stay the ones
+//! that they were. Where
 //! it is not, everything is put together anew, with the same result.
 
 use rayon::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::parallel;
+use crate::transcript::line::Line;
+use crate::transcript::text::Buffers;
 
 use super::Session;
-use super::assemble::{Assembled, Part, assemble, has_usage};
+use super::assemble::{Assembled, Draft, Part, assemble, has_usage, is_warm_up, service_by_name};
 use super::follow::Followed;
 use super::open::WORTH;
-use super::read::Files;
+use super::read::{Files, ThreadFile};
 use super::stored::Results;
 use super::strand::{Material, Strand};
 use super::ties::Ties;
@@ -78,16 +81,20 @@ fn anew(files: &mut Files) -> Woven {
 fn grow(files: &Files, before: &Session) -> Option<Woven> {
     let woven = before.reads.woven.as_ref()?;
     let shared = woven.ties.as_ref()?;
-    let same_files = files.threads.len() == before.reads.threads.len();
     let same_results = files.stored.len() == before.stored.len()
         && (files.stored.iter().zip(&before.stored)).all(|(now, then)| now.is_same(then));
-    if !same_files || !same_results {
+    if !same_results {
         return None;
     }
+    let mut fresh = Vec::new();
     let mut grown = Vec::new();
     for file in &files.threads {
         let followed = file.followed.as_ref().filter(|file| file.is_settled())?;
-        let lines = followed.new_lines()?;
+        let Some(lines) = followed.new_lines() else {
+            let is_new = file.source as usize >= before.reads.sources;
+            fresh.push(is_new.then(|| new_agent(file, followed, &files.buffers))??);
+            continue;
+        };
         if lines.clone().next().is_some() {
             let strands = woven.strands.iter();
             let is_whole = |strand: &&Arc<Strand>| strand.may_grow(file.source);
@@ -107,7 +114,12 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
     // Poisoned ties know at most too many names.
     let mut ties = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let ties = ties.get_or_insert_with(|| Ties::of(&woven.strands, &files.buffers));
-    if !ties.add_new(all().map(|(line, _)| line), &files.buffers) {
+    let mut firsts = fresh.iter().flat_map(|agent| first_named(&agent.lines));
+    let new = all().map(|(line, _)| line);
+    let new = new.chain(fresh.iter().flat_map(|agent| &agent.lines));
+    if !firsts.all(|first| ties.add_parent(first, &files.buffers))
+        || !ties.add_new(new, &files.buffers)
+    {
         return None;
     }
     let results = Results::of(&files.stored);
@@ -122,7 +134,19 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
             strand.who.usage_lines_seen += u64::from(has_usage(line));
             strand.push(line.clone(), material);
         }
-        ties.add_owned(place, strand);
+        ties.add_owned(strand);
+    }
+    for agent in fresh {
+        let strand = Strand::of(agent, material);
+        ties.add_owned(&strand);
+        let place = strands.partition_point(|other| order(other) < order(&strand));
+        let is_taken = strands
+            .get(place)
+            .is_some_and(|other| other.who.id == strand.who.id);
+        if is_taken || !strands.is_sorted_by_key(|other| order(other)) {
+            return None;
+        }
+        strands.insert(place, Arc::new(strand));
     }
     Some(Woven {
         strands,
@@ -130,4 +154,27 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
         apart: ties.are_apart(),
         ties: Some(shared.clone()),
     })
+}
+
+/// The thread of a file that was not there before, if it is an agent's and nothing but its own lines makes it one.
+fn new_agent(file: &ThreadFile, followed: &Followed, buffers: &Buffers) -> Option<Draft> {
+    let agent = file.agent.as_ref()?;
+    let draft = Draft::of_agent(
+        agent.clone(),
+        file.source,
+        file.run.clone(),
+        followed.lines(),
+    );
+    let is_plain = service_by_name(agent).is_none() && !is_warm_up(&draft.lines, buffers);
+    (is_plain && first_named(&draft.lines).is_some()).then_some(draft)
+}
+
+/// The main thread comes first, then the others by their IDs, as they are assembled; but for those of equal IDs.
+fn order(strand: &Strand) -> (bool, &str) {
+    (strand.who.part != Part::Main, &strand.who.id)
+}
+
+/// The first line that has a uuid.
+fn first_named(lines: &[Line]) -> Option<&Line> {
+    lines.iter().find(|line| line.uuid.is_some())
 }
