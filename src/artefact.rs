@@ -159,18 +159,17 @@ fn render(
         .flat_map(|step| step.pieces(session, style))
         .collect();
     let reusable = before.and_then(|(then, stretches)| Reusable::of(then, session, stretches));
-    let turns = pieces.iter().map(|piece| piece.turns(session)).sum();
+    let same = |piece: &Piece| reusable.as_ref().and_then(|reusable| reusable.get(piece));
+    let same: Vec<Option<Arc<Stretch>>> = pieces.iter().map(same).collect();
+    let new = pieces.iter().zip(&same).filter(|(_, same)| same.is_none());
+    let turns = new.map(|(piece, _)| piece.turns(session)).sum();
     let least = parallel::least(pieces.len(), turns, TURNS_A_PART);
-    let stretches: Vec<Arc<Stretch>> = pieces
-        .par_iter()
-        .with_min_len(least)
-        .map(|piece| {
-            let same = reusable.as_ref().and_then(|reusable| reusable.get(piece));
-            same.unwrap_or_else(|| {
-                Arc::new(Stretch::new(piece.clone(), piece.render(session, style)))
-            })
-        })
-        .collect();
+    let stretches = pieces.par_iter().zip(same).with_min_len(least);
+    let stretches = stretches.map(|(piece, same)| {
+        let new = || Stretch::new(piece.clone(), piece.render(session, style));
+        same.unwrap_or_else(|| Arc::new(new()))
+    });
+    let stretches: Vec<Arc<Stretch>> = stretches.collect();
     let mut document = Document::default();
     for stretch in &stretches {
         document.shown += stretch.shown;

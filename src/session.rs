@@ -133,6 +133,8 @@ pub struct Thread {
     pub source: String,
     /// Its turns, in the order of each one's first line.
     pub turns: Turns,
+    /// How many blocks they have, with those inside results.
+    pub blocks: usize,
     /// What happened between or at turns, in order.
     pub markers: Vec<Marker>,
     /// Its own totals: only the responses that it owns.

@@ -192,6 +192,12 @@ impl<'a> Reading<'a> {
         self.files[index].source
     }
 
+    /// About how many bytes of the file with this index are to be read.
+    pub(super) fn bytes(&self, index: usize, file: &SourceFile) -> u64 {
+        let read = self.files[index].before.map(|read| read.paused.offset());
+        file.fingerprint.size.saturating_sub(read.unwrap_or(0))
+    }
+
     /// How many sources there are, those counted of which there is no file.
     pub(super) fn sources(&self) -> usize {
         self.sources

@@ -14,6 +14,7 @@ use crate::record::Entries;
 use crate::session::TurnCounts;
 use crate::session::about::shortened;
 use crate::session::objects::Stored;
+use crate::session::strand::count_blocks;
 use crate::session::tools::Tools;
 use crate::session_log::{
     Event, Fault, Found, ObjectFault, Role as Speaker, Scan, State, Stop, verify_object,
@@ -280,6 +281,11 @@ impl Reading {
             role: Role::Main,
             id: "main".to_owned(),
             source: log.base_name(),
+            blocks: self
+                .turns
+                .iter()
+                .map(|turn| count_blocks(&turn.blocks))
+                .sum(),
             turns: self.turns,
             markers: Vec::new(),
             totals: totals.unwrap_or_default(),

@@ -181,10 +181,13 @@ fn spawns_without_transcript(
     let runs = agents.values().flat_map(|agent| &agent.runs);
     let told: BTreeSet<&str> = runs.map(|run| run.spawned.tool_use_id.as_str()).collect();
     // A refused or failed call started nothing.
-    let started = calls.list.iter().filter(|call| {
-        call.tool == Tool::Agent && !call.result.is_some_and(|result| result.is_error)
-    });
-    let untold = started.filter(|call| !told.contains(scene.text(call.id).as_str()));
+    let failed = |call| {
+        let result = calls.result(scene.buffers, call);
+        result.is_some_and(|result| result.is_error)
+    };
+    let spawns = calls.list.iter().enumerate();
+    let started = spawns.filter(|(i, call)| call.tool == Tool::Agent && !failed(*i));
+    let untold = started.filter(|(_, call)| !told.contains(scene.text(call.id).as_str()));
     let there: BTreeSet<&str> = scene.agents().map(|i| scene.who(i).id.as_str()).collect();
     let recorded = scene.runs.values().flat_map(|record| &record.agents);
     let gone = recorded.filter(|agent| !there.contains(agent.as_str()));

@@ -236,6 +236,7 @@ fn thread(
         id: who.id.clone(),
         source: name(who.source),
         turns: grouped.turns.clone(),
+        blocks: strand.blocks,
         markers: markers.collect(),
         totals,
         span: strand.clock.span,

@@ -122,14 +122,14 @@ pub(super) fn read(session: &SessionFiles, before: Option<&Reads>, follow: bool)
             ),
         }
     }
+    let reading = Reading::new(&wanted, before, follow);
     // The largest first, so that two workers end together.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].fingerprint.size));
-    let bytes = wanted.iter().map(|file| file.fingerprint.size);
+    let bytes = (0..wanted.len()).map(|i| reading.bytes(i, wanted[i]));
     let bytes = usize::try_from(bytes.sum::<u64>()).unwrap_or(usize::MAX);
     let least = parallel::least(order.len(), bytes, WORTH);
     let windows = Windows::default();
-    let reading = Reading::new(&wanted, before, follow);
     let mut read: Vec<(usize, Result<_, _>)> = order
         .into_par_iter()
         .with_min_len(least)

@@ -24,6 +24,8 @@ pub(super) struct Strand {
     pub(super) who: Who,
     pub(super) grouped: Grouped,
     pub(super) turn_counts: TurnCounts,
+    /// How many blocks the turns have, with those inside results.
+    pub(super) blocks: usize,
     pub(super) tools: Tools,
     /// What the agent was told to do first.
     pub(super) first_task: Option<Arc<str>>,
@@ -50,6 +52,7 @@ impl Strand {
             who: draft.who,
             grouped: Grouped::expecting(draft.lines.len()),
             turn_counts: TurnCounts::default(),
+            blocks: 0,
             tools: Tools::default(),
             first_task: None,
             clock: Clock::default(),
@@ -115,6 +118,7 @@ impl Strand {
             return;
         };
         let turn = &self.grouped.turns[added.turn];
+        self.blocks += count_blocks(&turn.blocks[added.from..]);
         self.tools
             .add(&turn.blocks[added.from..], added.turn, buffers);
         if added.turn == turns {
@@ -124,6 +128,15 @@ impl Strand {
             }
         }
     }
+}
+
+/// Blocks with those inside results, which hold no further ones.
+pub(super) fn count_blocks(blocks: &[Block]) -> usize {
+    let inside = blocks.iter().map(|block| match block {
+        Block::ToolResult { content, .. } => content.len(),
+        _ => 0,
+    });
+    blocks.len() + inside.sum::<usize>()
 }
 
 /// First and last stamped line, and the active time: each stamped line counts the time since the latest one before it, up to

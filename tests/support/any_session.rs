@@ -467,6 +467,7 @@ impl Maker<'_> {
             id: self.string(),
             source: self.string(),
             turns: turns.into_iter().collect(),
+            blocks: 0,
             markers,
             totals: self.totals(),
             span: Span {

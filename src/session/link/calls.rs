@@ -1,10 +1,12 @@
 //! The tool calls of a session's threads and the results that answer them.
 
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::{HashMap, HashMapExt as _, HashSet};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use super::Scene;
 use crate::session::assemble::Part;
+use crate::session::strand::Strand;
 use crate::session::tools::{Tool, ToolCall, ToolResult};
 use crate::session::{ThreadIndex, TurnIndex};
 use crate::transcript::identity::Identity;
@@ -18,41 +20,59 @@ pub(super) struct Calls<'a> {
     pub(super) messages: Vec<usize>,
     /// The place of each in the list.
     by_id: HashMap<Identity<'a>, usize>,
+    threads: Vec<(ThreadIndex, &'a Strand)>,
+    agents_results: OnceCell<Answers<'a>>,
+    other_results: OnceCell<Answers<'a>>,
 }
 
-/// One tool call, and the result that answers it in the thread of the call.
+/// The results of calls, by the calls' places in the list.
+type Answers<'a> = HashMap<usize, &'a ToolResult>;
+
+/// One tool call.
 pub(super) struct Call<'a> {
     pub(super) id: Text,
     pub(super) thread: ThreadIndex,
     pub(super) turn: TurnIndex,
     pub(super) tool: Tool,
-    pub(super) result: Option<&'a ToolResult>,
+    hash: u64,
     call: &'a ToolCall,
 }
 
 impl<'a> Calls<'a> {
     /// Of calls with one ID the first owner's holds: the main thread, then the agents in order.
     pub(super) fn of(scene: &Scene<'a>) -> Self {
-        let strands = scene.strands.iter().enumerate();
+        let strands = scene.strands.iter().map(|strand| &**strand).enumerate();
         let normal = strands.filter(|(_, strand)| !matches!(strand.who.part, Part::Service(_)));
-        let normal: Vec<_> = normal.collect();
-        let count = normal.iter().map(|(_, s)| s.tools.calls.len()).sum();
+        let threads: Vec<_> = normal.collect();
+        let count = threads.iter().map(|(_, s)| s.tools.calls.len()).sum();
         let mut calls = Self {
             list: Vec::with_capacity(count),
             messages: Vec::new(),
             by_id: HashMap::with_capacity(count),
+            threads: Vec::new(),
+            agents_results: OnceCell::new(),
+            other_results: OnceCell::new(),
         };
-        for (thread, strand) in &normal {
+        for (thread, strand) in &threads {
             for call in &strand.tools.calls {
                 calls.add_call(scene.buffers, *thread, call);
             }
         }
-        for (thread, strand) in &normal {
-            for result in &strand.tools.results {
-                calls.add_result(scene.buffers, *thread, result);
-            }
-        }
+        calls.threads = threads;
         calls
+    }
+
+    /// The result that answers a call first, in the thread of the call.
+    pub(super) fn result(&self, buffers: &Buffers, call: usize) -> Option<&'a ToolResult> {
+        // Most calls have nothing to do with agents, and hardly ever does anybody ask for the result of one.
+        let is_other = self.list[call].tool == Tool::Other;
+        let results = if is_other {
+            &self.other_results
+        } else {
+            &self.agents_results
+        };
+        let results = results.get_or_init(|| self.results(buffers, is_other));
+        results.get(&call).copied()
     }
 
     /// The place of the call with this ID.
@@ -79,20 +99,31 @@ impl<'a> Calls<'a> {
             thread,
             turn: call.turn,
             tool: call.tool,
-            result: None,
+            hash: id.hash(),
             call,
         });
     }
 
-    fn add_result(&mut self, buffers: &Buffers, thread: ThreadIndex, result: &'a ToolResult) {
-        let answered = result.call.map(|call| call.identity(buffers));
-        let Some(&index) = answered.and_then(|call| self.by_id.get(&call)) else {
-            return;
-        };
-        let call = &mut self.list[index];
-        if call.thread == thread && call.result.is_none() {
-            call.result = Some(result);
+    /// The results of the calls that have to do with agents, or of the others.
+    fn results(&self, buffers: &Buffers, other: bool) -> Answers<'a> {
+        let is_wanted = |call: &Call<'_>| (call.tool == Tool::Other) == other;
+        let wanted = self.list.iter().filter(|call| is_wanted(call));
+        let wanted: HashSet<u64> = wanted.map(|call| call.hash).collect();
+        let mut answers = Answers::new();
+        for (thread, strand) in &self.threads {
+            let results = strand.tools.results.iter();
+            for (result, id) in results.filter_map(|result| Some((result, result.call?))) {
+                if !wanted.contains(&id.hash()) {
+                    continue;
+                }
+                let call = self.by_id.get(&id.identity(buffers)).copied();
+                let call = call.filter(|&call| self.list[call].thread == *thread);
+                if let Some(call) = call.filter(|&call| is_wanted(&self.list[call])) {
+                    answers.entry(call).or_insert(result);
+                }
+            }
         }
+        answers
     }
 }
 

@@ -19,7 +19,7 @@ use crate::transcript::text::{Raw, Text};
 pub(super) type Named = HashMap<ThreadIndex, BTreeMap<Evidence, BTreeSet<usize>>>;
 
 /// All evidence of a session, and how many parents or calls a sidecar names that are not there.
-pub(super) fn gather(scene: &Scene<'_>, calls: &Calls<'_>, parents_absent: &mut u64) -> Named {
+pub(super) fn gather<'s>(scene: &Scene<'s>, calls: &Calls<'s>, parents_absent: &mut u64) -> Named {
     let agents = scene.agents().map(|i| (scene.who(i).id.as_str(), i));
     let by_id: HashMap<&str, ThreadIndex> = agents.collect();
     let mut gathering = Gathering {
@@ -64,7 +64,7 @@ pub(super) fn continued(
         .filter_map(|turn| said_to(turn, scene.buffers))
         .skip(1)
         .collect();
-    let evidence = |call: &Call<'_>| {
+    let evidence = |index: usize, call: &Call<'_>| {
         let mut kinds = BTreeSet::new();
         let facts = scene.grouped(call.thread).facts.iter();
         if facts.map(|placed| &placed.fact).any(|fact| {
@@ -73,7 +73,7 @@ pub(super) fn continued(
         }) {
             kinds.insert(Evidence::Result);
         }
-        if trailing_agent_id(scene, call) == Some(id) {
+        if trailing_agent_id(scene, calls, index) == Some(id) {
             kinds.insert(Evidence::Text);
         }
         let words = |field| call.input_field(scene.buffers, field);
@@ -85,18 +85,18 @@ pub(super) fn continued(
     };
     messages
         .into_iter()
-        .map(|(index, call)| (index, evidence(call)))
+        .map(|(index, call)| (index, evidence(index, call)))
         .collect()
 }
 
-struct Gathering<'a> {
-    scene: &'a Scene<'a>,
-    calls: &'a Calls<'a>,
+struct Gathering<'a, 's> {
+    scene: &'a Scene<'s>,
+    calls: &'a Calls<'s>,
     by_id: HashMap<&'a str, ThreadIndex>,
     named: Named,
 }
 
-impl<'a> Gathering<'a> {
+impl<'a> Gathering<'a, '_> {
     fn add(&mut self, agent: Option<ThreadIndex>, kind: Evidence, call: Option<usize>) {
         if let (Some(agent), Some(call)) = (agent, call) {
             let kinds = self.named.entry(agent).or_default();
@@ -199,7 +199,7 @@ impl<'a> Gathering<'a> {
     fn result_texts(&mut self) {
         for (index, call) in self.calls.list.iter().enumerate() {
             if call.tool == Tool::Agent {
-                let id = trailing_agent_id(self.scene, call);
+                let id = trailing_agent_id(self.scene, self.calls, index);
                 let agent = id.and_then(|id| self.by_id.get(id).copied());
                 self.add(agent, Evidence::Text, Some(index));
             }
@@ -236,8 +236,8 @@ fn name_in_id(id: &str) -> Option<String> {
 }
 
 /// The agent's ID that the harness writes at the end of a result's text, or into its launch message.
-fn trailing_agent_id<'a>(scene: &Scene<'_>, call: &Call<'a>) -> Option<&'a str> {
-    let result = call.result?;
+fn trailing_agent_id<'a>(scene: &Scene<'_>, calls: &Calls<'a>, call: usize) -> Option<&'a str> {
+    let result = calls.result(scene.buffers, call)?;
     let find = || agent_id_in(scene.buffers.raw(result.last_text?));
     result.agent_id.get_or_init(find).as_deref()
 }

@@ -2,7 +2,7 @@
 
 use super::calls::{Call, Calls};
 use super::{Chosen, Scene};
-use crate::session::tools::Tool;
+use crate::session::tools::{Tool, ToolResult};
 use crate::session::{Join, JoinHow, Run, Spawn, ThreadIndex, TurnIndex};
 use crate::transcript::group::{Grouped, PlacedFact};
 use crate::transcript::line::Fact;
@@ -23,7 +23,14 @@ pub(super) fn runs(
         // Until the agent is started again, every notice of its end is this run's.
         let next = chosen.get(n + 1).map(|(i, _)| &calls.list[*i]);
         let until = next.filter(|c| c.thread == call.thread).map(|c| c.turn);
-        let joined = RunOf { scene, call, agent }.join(until);
+        let result = calls.result(scene.buffers, *index);
+        let run = RunOf {
+            scene,
+            call,
+            result,
+            agent,
+        };
+        let joined = run.join(until);
         let concurrent_turns = joined.as_ref().and_then(|join| join.turn).map(|join| {
             let between = grouped.turns.range(call.turn + 1..join);
             let answers = between.filter(|turn| turn.kind == TurnKind::Assistant);
@@ -49,6 +56,7 @@ pub(super) fn runs(
 struct RunOf<'a> {
     scene: &'a Scene<'a>,
     call: &'a Call<'a>,
+    result: Option<&'a ToolResult>,
     agent: ThreadIndex,
 }
 
@@ -78,7 +86,7 @@ impl RunOf<'_> {
     /// nothing else.
     fn join(&self, until: Option<TurnIndex>) -> Option<Join> {
         let grouped = self.scene.grouped(self.call.thread);
-        if let (Answer::Here, Some(result)) = (self.answer(grouped), &self.call.result) {
+        if let (Answer::Here, Some(result)) = (self.answer(grouped), self.result) {
             return Some(Join {
                 turn: Some(result.turn),
                 at: grouped.turns[result.turn].at,
@@ -111,7 +119,7 @@ impl RunOf<'_> {
     }
 
     fn answer(&self, grouped: &Grouped) -> Answer {
-        let Some(result) = &self.call.result else {
+        let Some(result) = self.result else {
             return Answer::None;
         };
         let is_ours = |id| self.scene.same(id, self.call.id);

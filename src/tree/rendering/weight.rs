@@ -26,13 +26,11 @@ impl Weighs for Heavy {
                 }
                 Self::Object(bytes) => bytes.in_memory(),
                 Self::Session(session) => {
-                    let turns = session
-                        .threads
-                        .iter()
-                        .flat_map(|thread| thread.turns.iter());
-                    let turns: usize = turns
-                        .map(|turn| size_of::<Turn>() + blocks(&turn.blocks) * size_of::<Block>())
-                        .sum();
+                    let turns = session.threads.iter().map(|thread| {
+                        let turns = thread.turns.len() * size_of::<Turn>();
+                        turns + thread.blocks * size_of::<Block>()
+                    });
+                    let turns: usize = turns.sum();
                     // Of a session that is followed, its lines are kept beside its turns.
                     let followed = if session.reads.buffers() > 0 { 2 } else { 1 };
                     let turns = turns * followed;
@@ -67,13 +65,4 @@ pub(super) fn contents(contents: &Contents) -> u64 {
 pub(super) fn outline(outline: &Outline) -> u64 {
     let section = size_of::<Option<Range<u64>>>();
     (size_of::<Outline>() + outline.turns.len() * section) as u64
-}
-
-/// Blocks, with those inside results, which hold no further ones.
-fn blocks(blocks: &[Block]) -> usize {
-    let inner = blocks.iter().map(|block| match block {
-        Block::ToolResult { content, .. } => content.len(),
-        _ => 0,
-    });
-    blocks.len() + inner.sum::<usize>()
 }
