@@ -273,13 +273,18 @@ impl Threads {
         Self { folder, followed }
     }
 
+    fn path(&self, thread: &str) -> PathBuf {
+        self.folder.path().join(match thread {
+            "main" => format!("-p/{S}.jsonl"),
+            // A sub-agent whose ID is that of the main thread.
+            "an agent called main" => format!("-p/{S}/subagents/agent-main.jsonl"),
+            agent => format!("-p/{S}/subagents/agent-{agent}.jsonl"),
+        })
+    }
+
     /// Adds a line to a thread's file and looks at the session.
     fn get(&mut self, thread: &str, line: &serde_json::Value) {
-        let path = match thread {
-            "main" => format!("-p/{S}.jsonl"),
-            agent => format!("-p/{S}/subagents/agent-{agent}.jsonl"),
-        };
-        let path = self.folder.path().join(path);
+        let path = self.path(thread);
         let mut file = fs::File::options()
             .append(true)
             .create(true)
@@ -317,7 +322,7 @@ fn said(uuid: &str, parent: Option<&str>, text: &str) -> serde_json::Value {
     })
 }
 
-fn answered(uuid: &str, id: &str, block: serde_json::Value) -> serde_json::Value {
+fn answered(uuid: &str, id: &str, block: &serde_json::Value) -> serde_json::Value {
     json!({
         "type": "assistant", "uuid": uuid, "timestamp": "2026-11-24T10:00:01.000Z",
         "message": {
@@ -339,7 +344,7 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
     let result = json!({"type": "tool_result", "tool_use_id": "t1", "content": "Found.\nagentId: a1 (done)"});
     let tied = [
         // A call, its result, and then the same call's result and a response of the same ID in another thread.
-        ("main", answered("m2", "msg_1", call.clone())),
+        ("main", answered("m2", "msg_1", &call)),
         (
             "main",
             json!({"type": "user", "uuid": "m3", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
@@ -348,14 +353,17 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
             "a1",
             json!({"type": "user", "uuid": "a1-2", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
         ),
-        ("a1", answered("a1-3", "msg_1", words("The same response."))),
-        ("a2", answered("a2-2", "msg_2", call)),
+        (
+            "a1",
+            answered("a1-3", "msg_1", &words("The same response.")),
+        ),
+        ("a2", answered("a2-2", "msg_2", &call)),
         // The harness's own thread repeats what an agent answers, and gets a line itself.
         (
             "a1",
-            answered("a1-4", "msg_q", words("Not only a question.")),
+            answered("a1-4", "msg_q", &words("Not only a question.")),
         ),
-        (question, answered("q3", "msg_r", words("More."))),
+        (question, answered("q3", "msg_r", &words("More."))),
         // A line twice in one thread, a line of an agent in the main thread, and one that makes an agent's thread a copy.
         ("main", said("m1", None, "Begin.")),
         ("main", said("a1-1", None, "Look.")),
@@ -366,6 +374,33 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
         ("a5", said("a5-1", None, "Warmup")),
         ("a6", said("a6-1", Some("m1"), "Go on.")),
         ("a7", said("m1", None, "Begin.")),
+        ("an agent called main", said("am-1", None, "Look.")),
+        (
+            "an agent called main",
+            answered("am-2", "msg_am", &words("An answer.")),
+        ),
+        // An agent of which the first prompt comes late, and says that it is none.
+        ("a8", answered("a8-1", "msg_8", &words("An answer."))),
+        ("a8", said("a8-2", None, "Warmup")),
+        // One that begins as another does, and one that is the beginning of both: whose it is depends on which is longer.
+        ("a9", said("a2-1", Some("m9"), "Look elsewhere.")),
+        ("a9", said("a9-2", None, "And there.")),
+        ("a9", said("a9-3", None, "And here.")),
+        ("b", said("a2-1", Some("m9"), "Look elsewhere.")),
+        // A line that the harness's own thread repeats under another name, of a response that the main thread has, and a thread that has it.
+        ("main", answered("m4", "msg_4", &words("Said once."))),
+        (question, answered("q4", "msg_4", &words("Said once."))),
+        ("a10", said("q4", None, "Said otherwise.")),
+        ("a10", answered("a10-2", "msg_10", &words("An answer."))),
+        // A summary of a line, which may be anybody's.
+        (
+            "main",
+            json!({"type": "summary", "summary": "What began", "leafUuid": "m1"}),
+        ),
+        (
+            "main",
+            json!({"type": "summary", "summary": "What an agent did", "leafUuid": "a1-1"}),
+        ),
         // An agent inside the main thread's file.
         (
             "main",
@@ -378,7 +413,7 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
         threads.get("a1", &said("a1-1", None, "Look."));
         threads.get("a2", &said("a2-1", Some("m9"), "Look elsewhere."));
         threads.get(question, &said("q1", None, "What is this?"));
-        threads.get(question, &answered("q2", "msg_q", words("A question.")));
+        threads.get(question, &answered("q2", "msg_q", &words("A question.")));
         threads
     };
     let mut all = begun();
@@ -394,6 +429,28 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
     }
 }
 
+/// Nothing stays of a thread whose file goes or cannot be read, also where nothing else changes.
+#[test]
+fn a_thread_whose_file_goes_is_gone() {
+    for gone in ["main", "a1"] {
+        for unreadable in [false, true] {
+            let mut threads = Threads::new();
+            threads.get("main", &said("m1", None, "Begin."));
+            threads.get("a1", &said("a1-1", None, "Look."));
+            threads.get("a2", &said("a2-1", None, "Look elsewhere."));
+            let path = threads.path(gone);
+            fs::remove_file(&path).unwrap();
+            if unreadable {
+                // A file that is no file of lines is as good as one that may not be read, and root may read all.
+                std::os::unix::fs::symlink(&path, &path).unwrap();
+            }
+            threads.followed.look(threads.folder.path(), S);
+            threads.get("a2", &said("a2-2", None, "And here."));
+            threads.get("a3", &said("a3-1", None, "And there."));
+        }
+    }
+}
+
 #[test]
 fn a_thread_that_got_no_line_is_the_one_that_it_was() {
     let mut threads = Threads::new();
@@ -404,7 +461,7 @@ fn a_thread_that_got_no_line_is_the_one_that_it_was() {
     let before = threads.first_parts();
     threads.get("main", &said("new", None, "One more."));
     assert!(threads.shares("main", &before) && threads.shares("a1", &before));
-    threads.get("a1", &answered("newer", "msg", words("An answer.")));
+    threads.get("a1", &answered("newer", "msg", &words("An answer.")));
     assert!(threads.shares("main", &before) && threads.shares("a1", &before));
     threads.get("a0", &said("a0-1", None, "Look here."));
     assert!(threads.shares("main", &before) && threads.shares("a1", &before));

@@ -97,7 +97,10 @@ fn same_buffers(then: &Session, now: &Session) -> bool {
     let buffers = then.reads.buffers();
     buffers > 0
         && buffers <= now.reads.buffers()
-        && (0..buffers as u32).all(|i| Arc::ptr_eq(&then.buffers.shared(i), &now.buffers.shared(i)))
+        && (0..buffers as u32).all(|i| {
+            let (then, now) = (then.buffers.shared(i), now.buffers.shared(i));
+            Arc::ptr_eq(&then, &now) || (then.is_empty() && now.is_empty())
+        })
 }
 
 /// Whether the threads are those that they were, and perhaps more behind them.

@@ -26,7 +26,7 @@ impl Learned {
         put(&mut self.rows, id, state, value);
         let before = self.latest.insert(self.number.hash_one(id), at);
         let before = before.and_then(|before| Row::at(&self.rows, before));
-        self.dead += before.map_or(0, |before| before.len());
+        self.dead += before.map_or(0, Row::len);
         if self.dead > MOST_DEAD && self.dead > self.rows.len() / 2 {
             *self = self.compacted();
         }

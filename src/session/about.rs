@@ -1,6 +1,8 @@
 //! What a session's files say of it as a whole: versions, project, title.
 
 use foldhash::{HashSet, HashSetExt as _};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::transcript::display::paths;
 use crate::transcript::line::{FileLines, Title, TitleBy};
@@ -21,7 +23,7 @@ pub(super) struct About {
 }
 
 impl About {
-    pub(super) fn of(files: &Files, main: Option<&Strand>) -> Self {
+    pub(super) fn of(files: &Files, strands: &[Arc<Strand>]) -> Self {
         let text = |text: &Text| files.buffers.raw(*text).to_text();
         let mains: Vec<&FileLines> = files
             .threads
@@ -49,8 +51,13 @@ impl About {
         Self {
             versions,
             project,
-            title: title(&mains, &files.buffers, |uuid| {
-                main.is_some_and(|main| main.has_line(uuid, &files.buffers))
+            title: title(&mains, &files.buffers, || {
+                let mains = files.threads.iter().filter(|file| file.agent.is_none());
+                let mains: HashSet<u32> = mains.map(|file| file.source).collect();
+                let inside = strands.iter().filter(|s| mains.contains(&s.who.source));
+                inside
+                    .flat_map(|strand| strand.uuids(&files.buffers))
+                    .collect()
             }),
             copied_from: mains
                 .iter()
@@ -63,21 +70,28 @@ impl About {
 }
 
 /// The person's title, else the harness's, each the last one; else the last summary of a line of this session; else the first
-/// line of the first prompt. `is_own` says whether a line of this uuid is the session's.
-pub(super) fn title(
+/// line of the first prompt. `own` are the uuids of the session's lines.
+pub(super) fn title<'a>(
     mains: &[&FileLines],
-    buffers: &Buffers,
-    is_own: impl Fn(&[u8]) -> bool,
+    buffers: &'a Buffers,
+    own: impl FnOnce() -> HashSet<Cow<'a, [u8]>>,
 ) -> Option<String> {
     let titles = mains.iter().flat_map(|file| &file.titles);
     let (summaries, given): (Vec<&Title>, Vec<&Title>) =
         titles.partition(|title| title.by == TitleBy::Summary);
-    let is_about_own = |summary: &&Title| {
-        let leaf = summary.leaf;
-        leaf.is_some_and(|leaf| is_own(&buffers.raw(leaf).decode()))
-    };
     let best = given.into_iter().max_by_key(|title| title.by);
-    let best = best.or_else(|| summaries.into_iter().rfind(is_about_own));
+    let best = best.or_else(|| {
+        let own = if summaries.is_empty() {
+            HashSet::new()
+        } else {
+            own()
+        };
+        let is_about_own = |leaf: Text| own.contains(&buffers.raw(leaf).decode());
+        let about_own = summaries
+            .iter()
+            .rfind(|summary| summary.leaf.is_some_and(is_about_own));
+        about_own.copied()
+    });
     let best = best.map(|title| buffers.raw(title.text).to_text());
     best.map(|title| title.trim().to_owned())
         .filter(|title| !title.is_empty())

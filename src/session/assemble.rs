@@ -73,9 +73,11 @@ pub(super) enum Part {
 pub(super) struct Assembled {
     pub drafts: Vec<Draft>,
     pub lines_duplicate: u64,
-    /// Whether a thread is made of several files, or of a part of one, or is what it is because of what a line of another says:
-    /// then one line more may change more than the thread in whose file it stands.
+    /// Whether a thread is made of several files, or of a part of one, or is what it is, or called what it is called, because of
+    /// another: then one line more may change more than the thread in whose file it stands.
     pub entangled: bool,
+    /// The hashes of the uuids of lines that a service thread lost because another thread has their response.
+    pub replayed: Vec<u64>,
 }
 
 /// The lines of one file.
@@ -133,17 +135,22 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
     let lines = drafts.iter().map(|draft| draft.lines.len()).sum();
     let least = parallel::least(drafts.len(), lines, WORTH);
     let dropped = drafts.par_iter_mut().with_min_len(least).map(|draft| {
-        let before = draft.lines.len();
+        let (before, mut replayed) = (draft.lines.len(), Vec::new());
         let is_service = matches!(draft.who.part, Part::Service(_));
         draft.lines.retain(|line| {
             let foreign = |u| main_uuids.contains(&u) || (is_service && others.contains(&u));
-            let replayed =
+            let is_replayed =
                 is_service && message_id(line, buffers).is_some_and(|id| answered.contains(&id));
-            !replayed && !Identity::of(line, buffers).is_some_and(foreign)
+            if is_replayed {
+                replayed.push(line.uuid_hash);
+            }
+            !is_replayed && !Identity::of(line, buffers).is_some_and(foreign)
         });
-        (before - draft.lines.len()) as u64
+        ((before - draft.lines.len()) as u64, replayed)
     });
-    assembled.lines_duplicate += dropped.sum::<u64>();
+    let (dropped, replayed): (Vec<u64>, Vec<Vec<u64>>) = dropped.unzip();
+    assembled.lines_duplicate += dropped.iter().sum::<u64>();
+    assembled.replayed = replayed.concat();
     drop((main_uuids, others, answered));
     if let Some(main) = main {
         let (main, inline) = split_inline(main, buffers);
@@ -152,7 +159,7 @@ pub(super) fn assemble(files: &mut Files) -> Assembled {
         assembled.drafts.extend(inline);
     }
     assembled.drafts.extend(drafts);
-    name_apart(&mut assembled.drafts);
+    assembled.entangled |= name_apart(&mut assembled.drafts);
     assembled
 }
 
@@ -289,6 +296,7 @@ fn merge_agents(
             let longest = &mut merged[i].draft;
             assembled.lines_duplicate += candidate.uuids as u64;
             longest.who.usage_lines_seen += candidate.draft.who.usage_lines_seen;
+            assembled.entangled = true;
             longest.who.generations.push(candidate.draft.who.source);
             longest.who.generations.sort_by_key(|source| places[source]);
             continue;
@@ -481,7 +489,9 @@ fn find(root: &mut [usize], mut i: usize) -> usize {
 }
 
 /// A second thread with an equal ID gets `~2` behind it, or the next number that is free, so that each has a name of its own.
-fn name_apart(drafts: &mut [Draft]) {
+/// Says whether there was one.
+fn name_apart(drafts: &mut [Draft]) -> bool {
+    let mut renamed = false;
     let mut taken: HashSet<String> = drafts.iter().map(|draft| draft.who.id.clone()).collect();
     let mut seen: HashSet<String> = HashSet::new();
     for draft in drafts {
@@ -492,8 +502,10 @@ fn name_apart(drafts: &mut [Draft]) {
         if let Some(free) = names.into_iter().find(|name| !taken.contains(name)) {
             taken.insert(free.clone());
             draft.who.id = free;
+            renamed = true;
         }
     }
+    renamed
 }
 
 /// Whether a line counts for [`Who::usage_lines_seen`].

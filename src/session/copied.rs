@@ -46,7 +46,9 @@ pub(super) fn copied(
         };
         if session.named || is_older(&other.lines, &ours) {
             copied.sessions.push(session.id.clone());
-            theirs.extend(other.responses);
+            // A response that nothing names is known by its line, which is another one in every file.
+            let named = |key: &ResponseKey| !matches!(key, ResponseKey::Line { .. });
+            theirs.extend(other.responses.into_iter().filter(named));
         } else if !is_older(&ours, &other.lines) {
             let id = &session.id;
             let why = "begins with the same line or goes on as this one, and nothing says which is the copy";

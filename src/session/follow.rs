@@ -65,6 +65,11 @@ impl Reads {
         self.buffers
     }
 
+    /// How many threads' files were read.
+    pub(super) fn files(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Notes what was read of one thread's file.
     pub(super) fn note(&mut self, followed: &Followed) {
         self.threads.push(followed.read.clone());
@@ -83,8 +88,6 @@ pub(super) struct Read {
     said: FileLines,
     /// The lines that what stands behind the last whole line holds all the same; it is read again when the file has grown.
     tail: Vec<Line>,
-    /// Whether nothing stood behind the last whole line.
-    whole: bool,
     /// The last bytes before the place where it was paused.
     end: Vec<u8>,
     /// What was kept: the number of each buffer, and the buffer.
@@ -161,23 +164,21 @@ impl<'a> Reading<'a> {
         let all_there = wanted.iter().filter(is_known).count() == known.len();
         let before = before.filter(|_| all_there);
         let (mut sources, mut buffers) = before.map_or((0, 0), |b| (b.sources, b.buffers));
-        let files = wanted
-            .iter()
-            .map(|file| match known.get(&*file.path).filter(|_| all_there) {
-                Some(&read) => Numbered {
+        let files = wanted.iter().map(|file| {
+            if let Some(&read) = known.get(&*file.path).filter(|_| all_there) {
+                return Numbered {
                     source: read.source,
                     buffer: read.buffers.first().map_or(0, |(number, _)| *number),
                     before: Some(read),
-                },
-                None => {
-                    (sources, buffers) = (sources + 1, buffers + 1);
-                    Numbered {
-                        source: sources as u32 - 1,
-                        buffer: buffers as u32 - 1,
-                        before: None,
-                    }
-                }
-            });
+                };
+            }
+            (sources, buffers) = (sources + 1, buffers + 1);
+            Numbered {
+                source: sources as u32 - 1,
+                buffer: buffers as u32 - 1,
+                before: None,
+            }
+        });
         let files = files.collect();
         Self {
             files,
@@ -217,7 +218,7 @@ impl<'a> Reading<'a> {
     ) -> Result<Outcome, StoreError> {
         let numbered = &self.files[index];
         if let Some(before) = numbered.before {
-            if before.whole && before.fingerprint == file.fingerprint {
+            if before.fingerprint == file.fingerprint {
                 return Ok(Outcome {
                     said: before.said.clone(),
                     buffers: before.buffers.clone(),
@@ -281,7 +282,7 @@ impl<'a> Reading<'a> {
             }
             read
         })?;
-        let (paused, whole) = (self.follow.then(|| reader.pause()), rest.is_empty());
+        let paused = self.follow.then(|| reader.pause());
         let mut said = reader.end(rest);
         buffers.push((buffer, Arc::new(std::mem::take(&mut said.texts))));
         let followed = paused.map(|paused| {
@@ -293,7 +294,6 @@ impl<'a> Reading<'a> {
                 paused,
                 said: said.clone(),
                 tail,
-                whole,
                 end,
                 buffers: buffers.clone(),
             });

@@ -74,7 +74,11 @@ pub(super) fn glance(source: &SourceFile) -> Result<Glance, StoreError> {
             ended: stamps.filter_map(|line| line.at.at()).max(),
             directory: directory.map(|text| buffers.raw(*text).to_text()),
             prompt,
-            title: title(&files, &buffers, |uuid| has_line(&files, uuid, &buffers)),
+            title: title(&files, &buffers, || {
+                let lines = files.iter().flat_map(|file| &file.lines);
+                let uuids = lines.filter_map(|line| line.uuid);
+                uuids.map(|uuid| buffers.raw(uuid).decode()).collect()
+            }),
             whole,
             inline_agents: inline_agents(&files, &buffers),
             may_hide_agents: !whole
@@ -98,13 +102,6 @@ pub(super) fn first_uuid(source: &SourceFile) -> Option<String> {
     let uuid = read.lines.iter().find_map(|line| line.uuid)?;
     let buffers = Buffers::new(vec![Arc::new(read.texts)]);
     Some(buffers.raw(uuid).to_text())
-}
-
-/// Whether one of these lines has this uuid.
-fn has_line(files: &[&FileLines], uuid: &[u8], buffers: &Buffers) -> bool {
-    let lines = files.iter().flat_map(|file| &file.lines);
-    let mut uuids = lines.filter_map(|line| line.uuid);
-    uuids.any(|own| *buffers.raw(own).decode() == *uuid)
 }
 
 /// How many sidechain lines have no other one above them: each is the first of an agent.

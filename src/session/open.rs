@@ -55,9 +55,9 @@ fn of_transcripts(session: &SessionFiles, before: Option<&Session>, follow: bool
     let woven = weave(&mut files, before);
     let strands = &*woven.strands;
     completeness.lines_duplicate = woven.lines_duplicate;
-    let mut normal = strands.iter().map(|strand| &**strand);
-    let main = normal.find(|strand| strand.who.part == Part::Main);
-    let about = About::of(&files, main);
+    let mut all = strands.iter();
+    let main = all.find(|strand| strand.who.part == Part::Main);
+    let about = About::of(&files, strands);
     let buffers = files.buffers;
     completeness.main_thread = match main {
         Some(_) => MainThread::Present,

@@ -58,7 +58,7 @@ pub(super) struct ThreadFile {
 }
 
 impl ThreadFile {
-    /// Takes its lines.
+    /// Its lines: a copy if it is followed, else they are taken.
     pub(super) fn take_lines(&mut self) -> Vec<Line> {
         match &self.followed {
             Some(followed) => followed.lines(),

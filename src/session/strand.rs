@@ -4,10 +4,11 @@
 //! its strands in common with what it was.
 
 use jiff::Timestamp;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use crate::transcript::group::Grouped;
-use crate::transcript::line::Line;
+use crate::transcript::line::{Line, What};
 use crate::transcript::text::Buffers;
 use crate::transcript::thread::{Block, Stamp, Turn, TurnKind};
 
@@ -27,6 +28,8 @@ pub(super) struct Strand {
     /// How many blocks the turns have, with those inside results.
     pub(super) blocks: usize,
     pub(super) tools: Tools,
+    /// Whether a line with a uuid is in it, and one that is a turn by itself: what the thread is depends on the first of each.
+    begun: (bool, bool),
     /// What the agent was told to do first.
     pub(super) first_task: Option<Arc<str>>,
     pub(super) clock: Clock,
@@ -54,16 +57,24 @@ impl Strand {
             turn_counts: TurnCounts::default(),
             blocks: 0,
             tools: Tools::default(),
+            begun: (false, false),
             first_task: None,
             clock: Clock::default(),
             beside: Beside::default(),
             taken: Taken::default(),
             alone: OnceLock::new(),
         };
-        for line in draft.lines {
-            strand.push(line, from);
-        }
+        strand.add(draft.lines.into_iter(), from);
         strand
+    }
+
+    /// Takes in the next lines.
+    pub(super) fn add(&mut self, lines: impl Iterator<Item = Line>, from: Material<'_>) {
+        self.alone = OnceLock::new();
+        for line in lines {
+            self.push(line, from);
+        }
+        self.tools.put_in_order();
     }
 
     /// What of it is counted.
@@ -75,26 +86,19 @@ impl Strand {
         }
     }
 
-    /// Whether it is made of the file with this index alone, and is what it is whatever lines it gets.
-    pub(super) fn may_grow(&self, source: u32) -> bool {
-        let Who {
-            part, generations, ..
-        } = &self.who;
-        let is_known = match part {
+    /// Whether it is what it is whatever lines it gets, in a session whose threads are not entangled.
+    pub(super) fn may_grow(&self) -> bool {
+        match self.who.part {
             Part::Main => true,
-            Part::Agent => {
-                let mut lines = self.grouped.lines.iter();
-                !self.grouped.turns.is_empty() && lines.any(|line| line.uuid.is_some())
-            }
+            Part::Agent => self.begun == (true, true),
             Part::Service(_) => false,
-        };
-        is_known && self.who.source == source && generations.is_empty()
+        }
     }
 
-    /// Whether a line of this uuid is in it.
-    pub(super) fn has_line(&self, uuid: &[u8], buffers: &Buffers) -> bool {
-        let mut uuids = self.grouped.lines.iter().filter_map(|line| line.uuid);
-        uuids.any(|own| *buffers.raw(own).decode() == *uuid)
+    /// The uuids of its lines.
+    pub(super) fn uuids<'a>(&'a self, buffers: &'a Buffers) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        let uuids = self.grouped.lines.iter().filter_map(|line| line.uuid);
+        uuids.map(|uuid| buffers.raw(uuid).decode())
     }
 
     /// What it comes to if nothing else is counted.
@@ -103,12 +107,12 @@ impl Strand {
             .get_or_init(|| account(&[self.counted()], buffers))
     }
 
-    /// Takes in the next line.
-    pub(super) fn push(&mut self, mut line: Line, from: Material<'_>) {
+    fn push(&mut self, mut line: Line, from: Material<'_>) {
         let buffers = from.buffers;
-        self.alone = OnceLock::new();
         self.clock.tick(line.at);
         self.beside.note(&line, buffers);
+        self.begun.0 |= line.uuid.is_some();
+        self.begun.1 |= matches!(line.what, What::Turn { .. });
         if let Some(blocks) = line.what.blocks_mut() {
             from.results.take_in(blocks, buffers, &mut self.taken);
         }

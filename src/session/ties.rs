@@ -17,8 +17,8 @@ use super::strand::Strand;
 /// The names of a session that grows.
 #[derive(Debug)]
 pub(super) struct Ties {
-    /// What a line must not be called that is to change its own thread alone.
-    lines: HashSet<u64>,
+    /// What a line must not be called, or the response that it is of, if it is to change its own thread alone.
+    names: HashSet<u64>,
     /// Of each response and call the source of the strand that it stands in.
     owners: HashMap<u64, u32>,
     /// Whether none of those stands in two.
@@ -26,13 +26,15 @@ pub(super) struct Ties {
 }
 
 impl Ties {
-    pub(super) fn of(strands: &[Arc<Strand>], buffers: &Buffers) -> Self {
+    /// `replayed` are the uuids of lines that stand in no strand.
+    pub(super) fn of(strands: &[Arc<Strand>], replayed: &[u64], buffers: &Buffers) -> Self {
         let count = strands.iter().map(|strand| strand.grouped.lines.len());
         let mut ties = Self {
-            lines: HashSet::with_capacity(count.sum()),
+            names: HashSet::with_capacity(count.sum()),
             owners: HashMap::new(),
             apart: true,
         };
+        ties.names.extend(replayed);
         for strand in strands {
             ties.add_lines(strand, buffers);
             ties.add_owned(strand);
@@ -45,19 +47,19 @@ impl Ties {
     fn add_lines(&mut self, strand: &Strand, buffers: &Buffers) {
         let hash = |text| Name::of(text, buffers).hash();
         let lines = &strand.grouped.lines;
-        self.lines
+        self.names
             .extend(lines.iter().filter_map(|line| line.uuid).map(hash));
         let first = lines.iter().find(|line| line.uuid.is_some());
-        self.lines
+        self.names
             .extend(first.and_then(|line| line.parent).map(hash));
         if matches!(strand.who.part, Part::Service(_)) {
             let turns = strand.grouped.turns.iter();
-            self.lines
+            self.names
                 .extend(turns.filter_map(|turn| turn.message_id).map(hash));
         }
     }
 
-    /// Takes up what these lines are called, if all of it is new.
+    /// Takes up what these lines are called. Says whether all of it is new, and no response of theirs is one that ties threads.
     pub(super) fn add_new<'a>(
         &mut self,
         lines: impl Iterator<Item = &'a Line> + Clone,
@@ -70,14 +72,14 @@ impl Ties {
         let mut responses = responses.map(|id| Name::of(id, buffers).hash());
         let uuids = lines.filter(|line| line.uuid.is_some());
         let mut uuids = uuids.map(|line| line.uuid_hash);
-        !responses.any(|name| self.lines.contains(&name))
-            && uuids.all(|name| self.lines.insert(name))
+        !responses.any(|name| self.names.contains(&name))
+            && uuids.all(|name| self.names.insert(name))
     }
 
     /// Takes up what a line follows that is the first of its thread, if no line is called so.
     pub(super) fn add_parent(&mut self, first: &Line, buffers: &Buffers) -> bool {
         let parent = first.parent.map(|parent| Name::of(parent, buffers).hash());
-        parent.is_none_or(|parent| self.lines.insert(parent))
+        parent.is_none_or(|parent| self.names.insert(parent))
     }
 
     /// Takes up whose the responses and calls of a strand are.

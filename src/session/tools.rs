@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::TurnIndex;
 
-/// In the order of the turns, those of one turn in the order of its blocks.
+/// In the order of the turns, once they were put in order; those of one turn in the order of its blocks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tools {
     pub(super) calls: Vec<ToolCall>,
@@ -67,7 +67,7 @@ impl Tools {
             match block {
                 Block::ToolCall { id, name, input } => {
                     let call = ToolCall::new(turn, *id, *name, *input, buffers);
-                    insert(&mut self.calls, call, |call| call.turn);
+                    self.calls.push(call);
                 }
                 Block::ToolResult {
                     call,
@@ -87,22 +87,17 @@ impl Tools {
                         last_text: texts.next_back().or(first_text),
                         agent_id: OnceLock::new(),
                     };
-                    insert(&mut self.results, result, |result| result.turn);
+                    self.results.push(result);
                 }
                 _ => {}
             }
         }
     }
-}
 
-/// Behind those of its turn and of the turns before: at the end, but for a late line of an earlier response.
-fn insert<T>(list: &mut Vec<T>, item: T, turn: fn(&T) -> TurnIndex) {
-    match list.last() {
-        Some(last) if turn(last) > turn(&item) => {
-            let place = list.partition_point(|other| turn(other) <= turn(&item));
-            list.insert(place, item);
-        }
-        _ => list.push(item),
+    /// A late line of an earlier response stands with its turn.
+    pub(super) fn put_in_order(&mut self) {
+        self.calls.sort_by_key(|call| call.turn);
+        self.results.sort_by_key(|result| result.turn);
     }
 }
 

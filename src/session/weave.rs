@@ -3,14 +3,14 @@
 //! Which thread a line belongs to is decided where all lines are seen ([`super::assemble`]). Most lines that a live session gets
 //! change nothing of that: they stand at the end of one thread, and no other thread has anything to do with what they are called.
 //! Where that is certain, they are added to the thread's strand, or make that of a new agent, and all other strands stay the ones
-//! that they were. Where
-//! it is not, everything is put together anew, with the same result.
+//! that they were. Where it is not, everything is put together anew, with the same result.
 
+use foldhash::{HashMap, HashSet, HashSetExt as _};
 use rayon::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::parallel;
-use crate::transcript::line::Line;
+use crate::transcript::line::{Line, What};
 use crate::transcript::text::Buffers;
 
 use super::Session;
@@ -31,6 +31,8 @@ pub(super) struct Woven {
     pub(super) apart: bool,
     /// None where a new line may change any strand.
     ties: Option<SharedTies>,
+    /// As assembled.
+    replayed: Arc<[u64]>,
 }
 
 /// Found when a session grows for the first time, and shared by its versions: what a later one adds can only make an earlier one
@@ -55,6 +57,7 @@ fn anew(files: &mut Files) -> Woven {
         drafts,
         lines_duplicate,
         entangled,
+        replayed,
     } = assemble(files);
     let mut followed = files.threads.iter().map(|file| file.followed.as_ref());
     let may_grow = !entangled && followed.all(|file| file.is_some_and(Followed::is_settled));
@@ -74,6 +77,7 @@ fn anew(files: &mut Files) -> Woven {
         lines_duplicate,
         apart: false,
         ties: may_grow.then(SharedTies::default),
+        replayed: replayed.into(),
     }
 }
 
@@ -86,8 +90,9 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
     if !same_results {
         return None;
     }
-    let mut fresh = Vec::new();
-    let mut grown = Vec::new();
+    let places = woven.strands.iter().enumerate();
+    let places: HashMap<u32, usize> = places.map(|(i, strand)| (strand.who.source, i)).collect();
+    let (mut fresh, mut grown) = (Vec::new(), Vec::new());
     for file in &files.threads {
         let followed = file.followed.as_ref().filter(|file| file.is_settled())?;
         let Some(lines) = followed.new_lines() else {
@@ -96,11 +101,13 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
             continue;
         };
         if lines.clone().next().is_some() {
-            let strands = woven.strands.iter();
-            let is_whole = |strand: &&Arc<Strand>| strand.may_grow(file.source);
-            let place = strands.enumerate().find(|(_, strand)| is_whole(strand))?.0;
-            grown.push((place, lines));
+            let place = *places.get(&file.source)?;
+            grown.push((woven.strands[place].may_grow().then_some(place)?, lines));
         }
+    }
+    // Of what is gone, or cannot be read, nothing may stay.
+    if files.threads.len() - fresh.len() != before.reads.files() {
+        return None;
     }
     let all = || {
         grown.iter().flat_map(|(place, lines)| {
@@ -113,8 +120,9 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
     }
     // Poisoned ties know at most too many names.
     let mut ties = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let ties = ties.get_or_insert_with(|| Ties::of(&woven.strands, &files.buffers));
-    let mut firsts = fresh.iter().flat_map(|agent| first_named(&agent.lines));
+    let ties =
+        ties.get_or_insert_with(|| Ties::of(&woven.strands, &woven.replayed, &files.buffers));
+    let mut firsts = fresh.iter().filter_map(|agent| first_named(&agent.lines));
     let new = all().map(|(line, _)| line);
     let new = new.chain(fresh.iter().flat_map(|agent| &agent.lines));
     if !firsts.all(|first| ties.add_parent(first, &files.buffers))
@@ -130,22 +138,24 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
     let mut strands = woven.strands.clone();
     for (place, lines) in grown {
         let strand = Arc::make_mut(&mut strands[place]);
-        for line in lines {
+        for line in lines.clone() {
             strand.who.usage_lines_seen += u64::from(has_usage(line));
-            strand.push(line.clone(), material);
         }
+        strand.add(lines.cloned(), material);
         ties.add_owned(strand);
     }
+    let mut ids: HashSet<String> = HashSet::new();
+    if !fresh.is_empty() {
+        ids.extend(strands.iter().map(|strand| strand.who.id.clone()));
+    }
     for agent in fresh {
+        // Of two with one ID another one is called otherwise.
+        if !ids.insert(agent.who.id.clone()) {
+            return None;
+        }
         let strand = Strand::of(agent, material);
         ties.add_owned(&strand);
         let place = strands.partition_point(|other| order(other) < order(&strand));
-        let is_taken = strands
-            .get(place)
-            .is_some_and(|other| other.who.id == strand.who.id);
-        if is_taken || !strands.is_sorted_by_key(|other| order(other)) {
-            return None;
-        }
         strands.insert(place, Arc::new(strand));
     }
     Some(Woven {
@@ -153,6 +163,7 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
         lines_duplicate: woven.lines_duplicate,
         apart: ties.are_apart(),
         ties: Some(shared.clone()),
+        replayed: woven.replayed.clone(),
     })
 }
 
@@ -166,10 +177,13 @@ fn new_agent(file: &ThreadFile, followed: &Followed, buffers: &Buffers) -> Optio
         followed.lines(),
     );
     let is_plain = service_by_name(agent).is_none() && !is_warm_up(&draft.lines, buffers);
-    (is_plain && first_named(&draft.lines).is_some()).then_some(draft)
+    let mut lines = draft.lines.iter();
+    let is_known = lines.any(|line| matches!(line.what, What::Turn { .. }))
+        && first_named(&draft.lines).is_some();
+    (is_plain && is_known).then_some(draft)
 }
 
-/// The main thread comes first, then the others by their IDs, as they are assembled; but for those of equal IDs.
+/// The main thread comes first, then the others by their IDs, as they are assembled.
 fn order(strand: &Strand) -> (bool, &str) {
     (strand.who.part != Part::Main, &strand.who.id)
 }

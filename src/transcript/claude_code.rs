@@ -38,7 +38,7 @@ pub fn read(bytes: &[u8], buffer: u32, source: u32) -> FileLines {
 pub struct File {
     records: Records,
     kept: Kept,
-    /// The lines that were read before the last pauses, as many as there were pauses.
+    /// The lines that pauses have taken.
     earlier: Vec<Arc<Vec<Line>>>,
 }
 

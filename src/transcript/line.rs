@@ -9,7 +9,7 @@ use super::thread::{Block, Origin, Stamp, TurnKind, Usage};
 /// The lines of one file.
 #[derive(Clone, Debug, Default)]
 pub struct FileLines {
-    /// Every record in file order, repeated ones included.
+    /// Every record in file order, repeated ones included, but for those that a pause has taken.
     pub lines: Vec<Line>,
     /// Damage and the unfinished tail.
     pub found: Found,

@@ -35,7 +35,7 @@ pub(super) struct Call<'a> {
     pub(super) turn: TurnIndex,
     pub(super) tool: Tool,
     hash: u64,
-    call: &'a ToolCall,
+    asked: &'a ToolCall,
 }
 
 impl<'a> Calls<'a> {
@@ -100,7 +100,7 @@ impl<'a> Calls<'a> {
             turn: call.turn,
             tool: call.tool,
             hash: id.hash(),
-            call,
+            asked: call,
         });
     }
 
@@ -130,11 +130,11 @@ impl<'a> Calls<'a> {
 impl<'a> Call<'a> {
     /// A top-level text field of the call's input.
     pub(super) fn input_field(&self, buffers: &Buffers, field: &str) -> Option<String> {
-        self.call.input_field(buffers, field)
+        self.asked.input_field(buffers, field)
     }
 
     /// The same without a copy, of a call that has to do with agents.
     pub(super) fn agent_field(&self, field: &str) -> Option<&'a str> {
-        self.call.agent_field(field)
+        self.asked.agent_field(field)
     }
 }

@@ -23,7 +23,7 @@ impl Links {
     pub(super) fn of(links: impl Iterator<Item = (String, Session)>) -> Self {
         let mut sorted = BTreeMap::new();
         for (name, session) in links {
-            put(&mut sorted, name, session);
+            put(&mut sorted, &name, session);
         }
         let mut names = String::with_capacity(sorted.keys().map(|name| name.len()).sum());
         let link = |(name, session): (Box<str>, Session)| {
@@ -67,8 +67,8 @@ impl Links {
     }
 }
 
-fn put(links: &mut BTreeMap<Box<str>, Session>, name: String, session: Session) {
-    let mut free = name.clone();
+fn put(links: &mut BTreeMap<Box<str>, Session>, name: &str, session: Session) {
+    let mut free = name.to_owned();
     for ordinal in 2_u64.. {
         if let btree_map::Entry::Vacant(vacant) = links.entry(free.into()) {
             vacant.insert(session);
