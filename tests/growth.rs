@@ -342,70 +342,86 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
     let question = "aside_question-1";
     let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "Look.", "description": "d"}});
     let result = json!({"type": "tool_result", "tool_use_id": "t1", "content": "Found.\nagentId: a1 (done)"});
+    // Each list by itself, one line after the other, and all of them together.
     let tied = [
         // A call, its result, and then the same call's result and a response of the same ID in another thread.
-        ("main", answered("m2", "msg_1", &call)),
-        (
-            "main",
-            json!({"type": "user", "uuid": "m3", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
-        ),
-        (
-            "a1",
-            json!({"type": "user", "uuid": "a1-2", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
-        ),
-        (
-            "a1",
-            answered("a1-3", "msg_1", &words("The same response.")),
-        ),
-        ("a2", answered("a2-2", "msg_2", &call)),
+        vec![
+            ("main", answered("m2", "msg_1", &call)),
+            (
+                "main",
+                json!({"type": "user", "uuid": "m3", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
+            ),
+            (
+                "a1",
+                json!({"type": "user", "uuid": "a1-2", "timestamp": "2026-11-24T10:00:02.000Z", "message": {"role": "user", "content": [result]}}),
+            ),
+            (
+                "a1",
+                answered("a1-3", "msg_1", &words("The same response.")),
+            ),
+            ("a2", answered("a2-2", "msg_2", &call)),
+        ],
         // The harness's own thread repeats what an agent answers, and gets a line itself.
-        (
+        vec![(
             "a1",
             answered("a1-4", "msg_q", &words("Not only a question.")),
-        ),
-        (question, answered("q3", "msg_r", &words("More."))),
+        )],
+        vec![(question, answered("q3", "msg_r", &words("More.")))],
         // A line twice in one thread, a line of an agent in the main thread, and one that makes an agent's thread a copy.
-        ("main", said("m1", None, "Begin.")),
-        ("main", said("a1-1", None, "Look.")),
-        ("main", said("m9", None, "What the second agent follows.")),
+        vec![("main", said("m1", None, "Begin."))],
+        vec![("main", said("a1-1", None, "Look."))],
+        vec![("main", said("m9", None, "What the second agent follows."))],
         // New threads: a plain one, one of the harness, one by what it says, and two that begin in the main thread.
-        ("a0", said("a0-1", None, "Look here.")),
-        ("aprompt_suggestion-1", said("p1", None, "Suggest.")),
-        ("a5", said("a5-1", None, "Warmup")),
-        ("a6", said("a6-1", Some("m1"), "Go on.")),
-        ("a7", said("m1", None, "Begin.")),
-        ("an agent called main", said("am-1", None, "Look.")),
-        (
-            "an agent called main",
-            answered("am-2", "msg_am", &words("An answer.")),
-        ),
+        vec![("a0", said("a0-1", None, "Look here."))],
+        vec![("aprompt_suggestion-1", said("p1", None, "Suggest."))],
+        vec![("a5", said("a5-1", None, "Warmup"))],
+        vec![("a6", said("a6-1", Some("m1"), "Go on."))],
+        vec![("a7", said("m1", None, "Begin."))],
+        vec![
+            ("an agent called main", said("am-1", None, "Look.")),
+            ("a1", said("a1-5", None, "And on.")),
+        ],
         // An agent of which the first prompt comes late, and says that it is none.
-        ("a8", answered("a8-1", "msg_8", &words("An answer."))),
-        ("a8", said("a8-2", None, "Warmup")),
-        // One that begins as another does, and one that is the beginning of both: whose it is depends on which is longer.
-        ("a9", said("a2-1", Some("m9"), "Look elsewhere.")),
-        ("a9", said("a9-2", None, "And there.")),
-        ("a9", said("a9-3", None, "And here.")),
-        ("b", said("a2-1", Some("m9"), "Look elsewhere.")),
-        // A line that the harness's own thread repeats under another name, of a response that the main thread has, and a thread that has it.
-        ("main", answered("m4", "msg_4", &words("Said once."))),
-        (question, answered("q4", "msg_4", &words("Said once."))),
-        ("a10", said("q4", None, "Said otherwise.")),
-        ("a10", answered("a10-2", "msg_10", &words("An answer."))),
+        vec![
+            ("a8", answered("a8-1", "msg_8", &words("An answer."))),
+            ("a8", said("a8-2", None, "Warmup")),
+        ],
+        // The beginning of one agent's thread, which becomes that of another's when the other is longer.
+        vec![
+            ("c", said("x", None, "Look.")),
+            ("a", said("x", None, "Look.")),
+            ("a", said("a-y", None, "And there.")),
+            ("a", said("a-z", None, "And here.")),
+            ("b", said("x", None, "Look.")),
+            ("b", said("b-w", None, "And where?")),
+            ("main", said("m5", None, "Meanwhile.")),
+            ("b", said("b-v", None, "There.")),
+            ("b", said("b-u", None, "Here.")),
+        ],
+        // A line that the harness's own thread repeats of the main thread's response, and a thread that begins with it.
+        vec![
+            (
+                "aside_question-2",
+                answered("q4", "msg_4", &words("Said once.")),
+            ),
+            ("main", answered("m4", "msg_4", &words("Said once."))),
+            ("main", said("m6", None, "Meanwhile.")),
+            ("a10", said("q4", None, "Said otherwise.")),
+        ],
         // A summary of a line, which may be anybody's.
-        (
+        vec![(
             "main",
             json!({"type": "summary", "summary": "What began", "leafUuid": "m1"}),
-        ),
-        (
+        )],
+        vec![(
             "main",
             json!({"type": "summary", "summary": "What an agent did", "leafUuid": "a1-1"}),
-        ),
+        )],
         // An agent inside the main thread's file.
-        (
+        vec![(
             "main",
             json!({"type": "user", "uuid": "s1", "isSidechain": true, "timestamp": "2026-11-24T10:00:03.000Z", "message": {"role": "user", "content": "Inside."}}),
-        ),
+        )],
     ];
     let begun = || {
         let mut threads = Threads::new();
@@ -417,10 +433,12 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
         threads
     };
     let mut all = begun();
-    for (n, (thread, line)) in tied.iter().enumerate() {
+    for (n, lines) in tied.iter().enumerate() {
         let mut alone = begun();
         for threads in [&mut alone, &mut all] {
-            threads.get(thread, line);
+            for (thread, line) in lines {
+                threads.get(thread, line);
+            }
             for thread in ["main", "a1", "a2", question] {
                 let uuid = format!("{thread}-{n}-new");
                 threads.get(thread, &said(&uuid, None, "One more."));
@@ -429,25 +447,22 @@ fn a_new_line_changes_every_thread_that_it_has_to_do_with() {
     }
 }
 
-/// Nothing stays of a thread whose file goes or cannot be read, also where nothing else changes.
+/// Nothing stays of a thread whose file goes, also where nothing is left.
 #[test]
 fn a_thread_whose_file_goes_is_gone() {
-    for gone in ["main", "a1"] {
-        for unreadable in [false, true] {
-            let mut threads = Threads::new();
-            threads.get("main", &said("m1", None, "Begin."));
-            threads.get("a1", &said("a1-1", None, "Look."));
-            threads.get("a2", &said("a2-1", None, "Look elsewhere."));
-            let path = threads.path(gone);
-            fs::remove_file(&path).unwrap();
-            if unreadable {
-                // A file that is no file of lines is as good as one that may not be read, and root may read all.
-                std::os::unix::fs::symlink(&path, &path).unwrap();
-            }
+    for gone in [&["main"][..], &["a1"], &["main", "a1"]] {
+        let mut threads = Threads::new();
+        let folder = threads.folder.path().join(format!("-p/{S}/tool-results"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("b1.txt"), "found").unwrap();
+        threads.get("main", &said("m1", None, "Begin."));
+        threads.get("a1", &said("a1-1", None, "Look."));
+        for thread in gone {
+            fs::remove_file(threads.path(thread)).unwrap();
             threads.followed.look(threads.folder.path(), S);
-            threads.get("a2", &said("a2-2", None, "And here."));
-            threads.get("a3", &said("a3-1", None, "And there."));
         }
+        threads.get("a2", &said("a2-2", None, "And here."));
+        threads.get("a2", &said("a2-3", None, "And there."));
     }
 }
 
