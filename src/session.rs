@@ -2,6 +2,10 @@
 //!
 //! [`Session`] is what every derived file is made from: the main thread and each agent's, where each was spawned and where
 //! its result came back, what it all used, and what is not known. It knows neither Markdown nor FUSE, and holds no path but base names.
+//!
+//! The way inside of [`open`]: `read` reads each file once, and `follow` says how far; `assemble` decides which line belongs to which
+//! thread, and `weave` makes a `strand` of each thread's lines, or adds new lines to the strands of before where `ties` allows it;
+//! `link` places the agents by all strands, and `account` counts.
 
 mod about;
 mod account;

@@ -44,6 +44,18 @@ impl Woven {
     pub(super) fn may_grow(&self) -> bool {
         self.ties.is_some()
     }
+
+    /// Looks at the ties, which are found first if need be; none if there are none. Strands are made before or after, not meanwhile.
+    fn with_ties<T>(&self, buffers: &Buffers, look: impl FnOnce(&mut Ties) -> T) -> Option<T> {
+        // Poisoned ties know at most too many names.
+        let mut ties = self
+            .ties
+            .as_ref()?
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let found = || Ties::of(&self.strands, &self.replayed, buffers);
+        Some(look(ties.get_or_insert_with(found)))
+    }
 }
 
 /// The strands of these files: those of the session before where it only grew.
@@ -84,7 +96,6 @@ fn anew(files: &mut Files) -> Woven {
 /// The strands of before, with the new lines of each file at the end of the strand that is made of it.
 fn grow(files: &Files, before: &Session) -> Option<Woven> {
     let woven = before.reads.woven.as_ref()?;
-    let shared = woven.ties.as_ref()?;
     let same_results = files.stored.len() == before.stored.len()
         && (files.stored.iter().zip(&before.stored)).all(|(now, then)| now.is_same(then));
     if !same_results {
@@ -118,16 +129,14 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
     if all().any(|(line, is_main)| is_main && line.sidechain) {
         return None;
     }
-    // Poisoned ties know at most too many names.
-    let mut ties = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let ties =
-        ties.get_or_insert_with(|| Ties::of(&woven.strands, &woven.replayed, &files.buffers));
     let mut firsts = fresh.iter().filter_map(|agent| first_named(&agent.lines));
     let new = all().map(|(line, _)| line);
     let new = new.chain(fresh.iter().flat_map(|agent| &agent.lines));
-    if !firsts.all(|first| ties.add_parent(first, &files.buffers))
-        || !ties.add_new(new, &files.buffers)
-    {
+    let buffers = &files.buffers;
+    let are_new = woven.with_ties(buffers, |ties| {
+        firsts.all(|first| ties.add_parent(first, buffers)) && ties.add_new(new, buffers)
+    });
+    if are_new != Some(true) {
         return None;
     }
     let results = Results::of(&files.stored);
@@ -136,13 +145,13 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
         results: &results,
     };
     let mut strands = woven.strands.clone();
+    let mut changed = Vec::new();
     for (place, lines) in grown {
         let strand = Arc::make_mut(&mut strands[place]);
-        for line in lines.clone() {
-            strand.who.usage_lines_seen += u64::from(has_usage(line));
-        }
+        let with_usage = lines.clone().filter(|line| has_usage(line));
+        strand.who.usage_lines_seen += with_usage.count() as u64;
         strand.add(lines.cloned(), material);
-        ties.add_owned(strand);
+        changed.push(strands[place].clone());
     }
     let mut ids: HashSet<String> = HashSet::new();
     if !fresh.is_empty() {
@@ -153,16 +162,22 @@ fn grow(files: &Files, before: &Session) -> Option<Woven> {
         if !ids.insert(agent.who.id.clone()) {
             return None;
         }
-        let strand = Strand::of(agent, material);
-        ties.add_owned(&strand);
+        let strand = Arc::new(Strand::of(agent, material));
         let place = strands.partition_point(|other| order(other) < order(&strand));
-        strands.insert(place, Arc::new(strand));
+        strands.insert(place, strand.clone());
+        changed.push(strand);
     }
+    let apart = woven.with_ties(buffers, |ties| {
+        for strand in &changed {
+            ties.add_owned(strand);
+        }
+        ties.are_apart()
+    })?;
     Some(Woven {
         strands,
         lines_duplicate: woven.lines_duplicate,
-        apart: ties.are_apart(),
-        ties: Some(shared.clone()),
+        apart,
+        ties: woven.ties.clone(),
         replayed: woven.replayed.clone(),
     })
 }

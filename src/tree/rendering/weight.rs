@@ -31,8 +31,8 @@ impl Weighs for Heavy {
                         turns + thread.blocks * size_of::<Block>()
                     });
                     let turns: usize = turns.sum();
-                    // Of a session that is followed, its lines are kept beside its turns.
-                    let followed = if session.reads.buffers() > 0 { 2 } else { 1 };
+                    // Of a session that is followed, its lines are kept beside its turns, and what was found in each thread.
+                    let followed = if session.reads.buffers() > 0 { 3 } else { 1 };
                     let turns = turns * followed;
                     let threads = session.threads.len() as u64 * THREAD;
                     let entries = session.entries.len_in_memory();
