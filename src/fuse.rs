@@ -11,6 +11,7 @@ mod handles;
 pub mod health;
 mod helper;
 mod inodes;
+mod listing;
 pub mod mount;
 mod mountinfo;
 mod own;

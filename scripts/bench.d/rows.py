@@ -265,14 +265,14 @@ def until_other(file, size, since):
 
 
 def append(bench):
-    """The log's own measurement, which is a test of the crate: a thousand appends, each after a bare one, their medians."""
+    """The log's own measurement, `benches/append.rs`: a thousand appends, each after a bare one, their medians."""
     machine = bench.machine
-    built = machine.cargo("test", "--release", "--locked", "--quiet", "--no-run", "--test", "session_log", "--message-format=json")
+    built = machine.cargo("bench", "--locked", "--quiet", "--no-run", "--bench", "append", "--message-format=json")
     built = [json.loads(line) for line in built.splitlines()]
-    test = next(one["executable"] for one in built if one.get("executable") and one["target"]["name"] == "session_log")
+    measure = next(one["executable"] for one in built if one.get("executable") and one["target"]["name"] == "append")
     runs = []
     for _ in range(2 if bench.quick else 5):
-        machine.timed([test, "--ignored", "--exact", "--nocapture", "bench::cost_of_an_append"], env=machine.env | {"TMPDIR": str(machine.disk)})
+        machine.timed([measure], env=machine.env | {"TMPDIR": str(machine.disk)})
         words = (line.split() for line in machine.output.read_text().splitlines())
         runs.append({line[0]: float(line[1]) / 1e6 for line in words if len(line) == 2 and line[0].endswith("_us")})
     for events in (10, 1_000_000):

@@ -1,8 +1,9 @@
 //! The kernel's requests one by one: [`fuser::Filesystem`] over the [`Adapter`].
 
-use super::adapter::{Adapter, GENERATION, OpenDirectory, Shared, lane};
+use super::adapter::{Adapter, GENERATION, Shared, lane};
 use super::attr::{self, BLOCK_SIZE, NAME_LIFETIME, NAME_MAX};
 use super::inodes::Node;
+use super::listing::OpenDirectory;
 use crate::tree::{Attributes, NodeKind, Place};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod bench;
 mod concurrency;
 mod crash;
 mod damage;

@@ -1,20 +1,25 @@
 //! What an append costs, for `scripts/bench`: at the beginning and at the end of a long log, and over a bare append that is
-//! made durable.
+//! made durable. `scripts/bench append` runs it.
 
-use super::support::{CREATED, beginning, event};
+// A measurement that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code)]
+#[path = "../tests/session_log/support.rs"]
+mod support;
+
 use sessionfs::session_log::{Role, SessionLog, SessionLogStore};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use support::{CREATED, beginning, event};
 
 const APPENDS: usize = 100_000;
 const TEXT: &str =
     "an event of ordinary length, as a person or a model writes one in a session that goes on";
 
-#[test]
-#[ignore = "a measurement, printed by scripts/bench"]
-fn cost_of_an_append() {
+fn main() {
     let memory = Path::new("/dev/shm");
     let (first, last) = if memory.is_dir() {
         // There a sync costs nothing, so what is left is the append's own.
